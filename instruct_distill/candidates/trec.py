@@ -1,0 +1,120 @@
+"""TREC run files: query, Q0, document, rank, score, tag."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+
+import numpy as np
+
+from instruct_distill.errors import InputError, NonFiniteScoreError
+from instruct_distill.files import read_lines, write_whole
+from instruct_distill.records import Run, ScoredDocument
+
+# The white space of C's isspace, as in trec_eval: a no-break space is part of an id.
+_FIELD = re.compile(r"[^ \t\n\v\f\r]+")
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """Read a run, each list best first.
+
+    The order is that of the scores; equal ones are in the order of their ranks, then of the lines. A query
+    without documents cannot stand in such a file: who needs it takes the queries from elsewhere.
+
+    Raises:
+        InputError: a line has not six fields, a rank that is no whole number, a score that is no finite
+            number, or a document that the query has already; the message has file and line.
+    """
+    lists: dict[str, list[tuple[int, ScoredDocument]]] = {}
+    seen: dict[tuple[str, str], int] = {}
+    for number, line in read_lines(path):
+        fields = _FIELD.findall(line)
+        if len(fields) != 6:
+            raise InputError(
+                f"{path} line {number}: {len(fields)} fields; a run has 6 (query Q0 document rank score "
+                "tag), and ids hold no white space"
+            )
+        query_id, _, doc_id, rank_text, score_text, _ = fields
+        try:
+            rank = int(rank_text)
+        except ValueError:
+            raise InputError(
+                f"{path} line {number}: rank {rank_text!r} is not a whole number "
+                "(a run has the fields query Q0 document rank score tag)"
+            ) from None
+        first = seen.setdefault((query_id, doc_id), number)
+        if first != number:
+            raise InputError(
+                f"{path} line {number}: document {doc_id!r} is in the list of query {query_id!r} already "
+                f"(line {first}); delete one of the two lines"
+            )
+        score = _finite(score_text, f"{path} line {number}")
+        lists.setdefault(query_id, []).append((rank, ScoredDocument(doc_id, score)))
+    return {
+        query_id: [document for _, document in sorted(ranked, key=lambda item: (-item[1].score, item[0]))]
+        for query_id, ranked in lists.items()
+    }
+
+
+def write_run(path: str | os.PathLike[str], run: Run, tag: str) -> None:
+    """Write a run in the order given, complete or not at all.
+
+    trec_eval ignores the rank, reads scores in single precision and sorts equal ones by document id. So that
+    it sees the order given, a score that is not below the one before it, as float32, is lowered to the next
+    float32 below that one. Queries with an empty list leave no line.
+
+    Args:
+        path: the file.
+        run: the lists, best first.
+        tag: name of the system, the last field of each line.
+
+    Raises:
+        InputError: an id or the tag is empty or holds white space, or a list has a document twice.
+        NonFiniteScoreError: a score is NaN, infinite or beyond float32.
+    """
+    _check_field("tag", tag)
+    with write_whole(path) as stream:
+        for query_id, documents in run.items():
+            _check_field("query id", query_id)
+            seen: set[str] = set()
+            previous = np.float32(np.inf)
+            for rank, (doc_id, exact) in enumerate(documents, start=1):
+                _check_field("document id", doc_id)
+                if doc_id in seen:
+                    raise InputError(
+                        f"{path}: document {doc_id!r} is twice in the list of query {query_id!r}"
+                    )
+                seen.add(doc_id)
+                with np.errstate(over="ignore"):
+                    score = np.float32(exact)
+                if np.isfinite(score) and score >= previous:
+                    score = np.nextafter(previous, np.float32(-np.inf))
+                if not np.isfinite(score):
+                    raise NonFiniteScoreError(
+                        f"{path}: query {query_id!r}, document {doc_id!r}: score {exact} is not a finite "
+                        "single-precision number"
+                    )
+                previous = score
+                # str gives the shortest number that reads back as the same float32.
+                stream.write(f"{query_id} Q0 {doc_id} {rank} {score!s} {tag}\n")
+
+
+def _finite(text: str, where: str) -> float:
+    """Return the number that a score field holds."""
+    try:
+        # float() would read 1_000 as well, which no other reader of runs does.
+        score = math.nan if "_" in text else float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"{where}: score {text!r} is not a finite number")
+    return score
+
+
+def _check_field(kind: str, text: str) -> None:
+    if not _FIELD.fullmatch(text):
+        raise InputError(
+            f"{kind} {text!r} cannot stand in a TREC run: it is empty or holds white space, which separates "
+            "the fields; replace it, in documents, queries and judgements alike"
+        )

@@ -1,0 +1,89 @@
+"""The tables that a person reads at the end of an evaluation: plain text, no colours, nothing cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instruct_distill.evaluation.significance import Interval
+from instruct_distill.evaluation.task import TaskResult
+
+ABSENT = "-"
+
+
+def task_table(result: TaskResult) -> str:
+    """Return the tables of one task as lines of text.
+
+    The first has a row a system and a column a metric, with the number of queries, the median of the seconds
+    a query and the tied scores; its last row is the ceiling of the candidates. The second has a row a pair of
+    systems: first each system against the first one, then the others. Notes on what was counted follow.
+    """
+    blocks = [[result.name], _aligned(_means(result))]
+    if result.differences:
+        blocks.append(_aligned(_differences(result)))
+    blocks.append(_notes(result))
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _means(result: TaskResult) -> list[list[str]]:
+    metrics = list(result.ceiling)
+    rows = [["system", *metrics, "queries", "s/query", "ties"]]
+    for system, evaluation in result.evaluations.items():
+        timing = result.timings.get(system)
+        rows.append(
+            [
+                system,
+                *(f"{evaluation.means[metric]:.4f}" for metric in metrics),
+                str(len(evaluation.per_query)),
+                f"{timing.median:.3f}" if timing else ABSENT,
+                str(evaluation.ties),
+            ]
+        )
+    queries = str(len(next(iter(result.evaluations.values())).per_query))
+    rows.append(["ceiling", *(f"{result.ceiling[m]:.4f}" for m in metrics), queries, ABSENT, ABSENT])
+    return rows
+
+
+def _differences(result: TaskResult) -> list[list[str]]:
+    metrics = list(result.ceiling)
+    first = next(iter(result.evaluations))
+    pairs = [(system, earlier) for system, others in result.differences.items() for earlier in others]
+    pairs.sort(key=lambda pair: pair[1] != first)
+    rows = [["difference", *metrics]]
+    for system, earlier in pairs:
+        found = result.differences[system][earlier]
+        rows.append([f"{system} - {earlier}", *(_difference(found[metric]) for metric in metrics)])
+    return rows
+
+
+def _difference(value: Interval) -> str:
+    if value.low is None or value.high is None:
+        return f"{value.mean:+.4f} [unknown]"
+    return f"{value.mean:+.4f} [{value.low:+.4f}, {value.high:+.4f}]"
+
+
+def _notes(result: TaskResult) -> list[str]:
+    first = next(iter(result.evaluations.values()))
+    notes = ["ceiling: the best that any order of the candidates can reach"]
+    if result.differences:
+        notes.append("in brackets: paired 95% bootstrap interval over queries")
+    if any(not metric.startswith("nDCG") for metric in first.means):
+        notes.append(f"relevant, for metrics other than nDCG: grade {first.relevance_level} or more")
+    if first.without_positive:
+        treatment = "counted as 0" if first.all_judged else "not counted"
+        notes.append(f"judged queries without a grade above 0: {len(first.without_positive)} ({treatment})")
+    for system, evaluation in result.evaluations.items():
+        if evaluation.without_documents:
+            count = len(evaluation.without_documents)
+            notes.append(f"{system}: queries without documents: {count} (counted as 0)")
+        if evaluation.without_qrels:
+            notes.append(f"{system}: queries without judgements: {len(evaluation.without_qrels)} (left out)")
+        if not evaluation.judged_documents:
+            notes.append(f"{system}: no document is judged; do the document ids belong to these qrels?")
+    return notes
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the first column to the left and the others to the right, the first row underlined."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]) for row in rows]
+    return [lines[0], "-" * len(lines[0]), *lines[1:]]

@@ -1,0 +1,1 @@
+"""Asking a model without gradients, in batches."""

@@ -1,0 +1,283 @@
+"""The label file: what the teacher said, one line a query, append-only and resumable at any byte.
+
+The first line is a header with the fingerprint of everything that the labels depend on. Work is done in
+chunks of consecutive queries; a chunk whose lines are not all there is done again as a whole, so that a
+killed and resumed run gives the same bytes as an undisturbed one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from instruct_distill.errors import InputError
+from instruct_distill.files import write_whole
+from instruct_distill.records import Comparison, ListLabel
+
+FORMAT = 1
+
+
+def _number(value: float) -> float:
+    """The shortest decimal that is the same float32: short lines, nothing lost."""
+    return float(str(np.float32(value)))
+
+
+def to_line(label: ListLabel) -> str:
+    """Write a label as one line of JSON, line end included.
+
+    Raises:
+        InputError: a score or margin is not finite.
+    """
+    numbers = [*label.scores, *(comparison.margin for comparison in label.comparisons)]
+    if not all(map(math.isfinite, numbers)):
+        raise InputError(f"label of query {label.query_id!r} has a score or margin that is not finite")
+    record = {
+        "query_id": label.query_id,
+        "doc_ids": list(label.doc_ids),
+        "scores": [_number(score) for score in label.scores],
+        "comparisons": [[first, second, _number(margin)] for first, second, margin in label.comparisons],
+    }
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def from_record(record: Mapping[str, Any], where: str) -> ListLabel:
+    """Read a label from a line's object.
+
+    Raises:
+        InputError: keys are missing, or lengths or indices do not fit; the message starts with ``where``.
+    """
+    query_id, doc_ids = record.get("query_id"), record.get("doc_ids")
+    scores, comparisons = record.get("scores"), record.get("comparisons")
+    advice = "delete the line to have it labelled again"
+    if not (
+        isinstance(query_id, str)
+        and isinstance(doc_ids, list)
+        and isinstance(scores, list)
+        and isinstance(comparisons, list)
+    ):
+        raise InputError(f"{where}: expected query_id, doc_ids, scores and comparisons; {advice}")
+    if len(scores) != len(doc_ids):
+        raise InputError(
+            f"{where}: {len(scores)} scores for {len(doc_ids)} documents of query {query_id!r}; {advice}"
+        )
+    try:
+        read = tuple(
+            Comparison(int(first), int(second), float(margin)) for first, second, margin in comparisons
+        )
+        numbers = tuple(float(score) for score in scores)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{where}: a score or comparison of query {query_id!r} is no number; {advice}"
+        ) from None
+    n = len(doc_ids)
+    if not all(0 <= c.first < n and 0 <= c.second < n and c.first != c.second for c in read):
+        raise InputError(
+            f"{where}: a comparison of query {query_id!r} names no pair of its {n} documents; {advice}"
+        )
+    if not all(map(math.isfinite, [*numbers, *(c.margin for c in read)])):
+        raise InputError(f"{where}: query {query_id!r} has a number that is not finite; {advice}")
+    return ListLabel(query_id, tuple(map(str, doc_ids)), numbers, read)
+
+
+def _complete_lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield (line number, end offset, object) of every complete line; a torn last line is passed over.
+
+    Raises:
+        InputError: a line other than a torn last one is no JSON object.
+    """
+    with open(path, "rb") as stream:
+        end = 0
+        for number, raw in enumerate(stream, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            end += len(raw)
+            try:
+                record = json.loads(raw.decode("utf-8"))
+                if not isinstance(record, dict):
+                    raise ValueError("not an object")
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    f"{path} line {number}: damaged ({error}); delete the line to have it labelled again"
+                ) from None
+            yield number, end, record
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the fingerprint in a label file's first line.
+
+    Raises:
+        InputError: the file has no whole header.
+    """
+    path = Path(path)
+    for _, _, record in _complete_lines(path):
+        if record.get("labels") != FORMAT or not isinstance(record.get("fingerprint"), dict):
+            raise InputError(f"{path} line 1: expected a header with labels: {FORMAT} and a fingerprint")
+        fingerprint: dict[str, Any] = record["fingerprint"]
+        return fingerprint
+    raise InputError(f"{path}: no whole header line")
+
+
+def read_labels(path: str | os.PathLike[str]) -> Iterator[ListLabel]:
+    """Yield the labels of a finished file, one at a time.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such label file; run the label stage first")
+    read_header(path)
+    for number, _, record in _complete_lines(path):
+        if number > 1:
+            yield from_record(record, f"{path} line {number}")
+
+
+class LabelStore:
+    """Labels of a run as they are made: by one process into the file itself, by several into a shard each.
+
+    Args:
+        path: the label file.
+        fingerprint: everything that the labels depend on, as flat JSON values.
+        chunks: the query ids of each chunk, in candidate-file order.
+        rank: number of this process.
+        processes: number of processes.
+
+    Raises:
+        InputError: the file was made with another fingerprint (the message names the fields), or is damaged.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fingerprint: Mapping[str, Any],
+        chunks: Sequence[Sequence[str]],
+        *,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.path = Path(path)
+        self.fingerprint = dict(fingerprint)
+        self.chunks = [tuple(chunk) for chunk in chunks]
+        self.rank, self.processes = rank, processes
+        self._own = self.path if processes == 1 else self._shard(rank)
+        self._chunk_of = {query_id: i for i, chunk in enumerate(self.chunks) for query_id in chunk}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._open_own()
+        self._done = self._finished_chunks()
+
+    def pending(self) -> list[int]:
+        """Return the numbers of the chunks that this process has still to do."""
+        mine = range(self.rank, len(self.chunks), self.processes)
+        return [chunk for chunk in mine if chunk not in self._done]
+
+    def finished_queries(self) -> int:
+        """Return the number of queries whose labels are on the disk, this process's and the others'."""
+        return sum(len(self.chunks[chunk]) for chunk in self._done)
+
+    def append(self, chunk: int, labels: Iterable[ListLabel]) -> None:
+        """Write a chunk's labels and flush them to the disk."""
+        text = "".join(map(to_line, labels))
+        with open(self._own, "ab") as stream:
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._done.add(chunk)
+
+    def complete(self) -> bool:
+        """Whether every chunk is on the disk, whoever wrote it."""
+        self._done |= self._finished_chunks()
+        return len(self._done) == len(self.chunks)
+
+    def merge(self) -> None:
+        """Put the shards together into the label file, in candidate-file order, and remove them."""
+        shards = self._shards()
+        if not shards:
+            return
+        lines: dict[str, str] = {}
+        for file in [self.path, *shards]:
+            if file.exists():
+                for number, _, record in _complete_lines(file):
+                    if number > 1:
+                        lines[record["query_id"]] = to_line(from_record(record, f"{file} line {number}"))
+        with write_whole(self.path) as stream:
+            stream.write(self._header())
+            for chunk in self.chunks:
+                stream.writelines(lines[query_id] for query_id in chunk)
+        for shard in shards:
+            shard.unlink()
+
+    def _header(self) -> str:
+        return json.dumps({"labels": FORMAT, "fingerprint": self.fingerprint}, ensure_ascii=False) + "\n"
+
+    def _shard(self, rank: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.process-{rank}")
+
+    def _shards(self) -> list[Path]:
+        return sorted(self.path.parent.glob(f"{self.path.name}.process-*"))
+
+    def _open_own(self) -> None:
+        """Start the file, or cut it back to its last whole chunk."""
+        if self._own.exists():
+            keep, unfinished, missing = 0, 0, set[str]()
+            for number, end, record in _complete_lines(self._own):
+                if number == 1:
+                    self._compare(record)
+                    keep = end
+                    continue
+                query_id = from_record(record, f"{self._own} line {number}").query_id
+                if query_id not in self._chunk_of:
+                    raise InputError(
+                        f"{self._own} line {number}: query {query_id!r} is not in the candidate file"
+                    )
+                if not missing:
+                    missing = set(self.chunks[self._chunk_of[query_id]])
+                if query_id not in missing:
+                    raise InputError(
+                        f"{self._own} line {number}: query {query_id!r} stands there out of its place or "
+                        "twice; lines before it are missing or were moved. Restore the file, or delete it "
+                        "to label again"
+                    )
+                missing.discard(query_id)
+                unfinished = number
+                if not missing:
+                    keep, unfinished = end, 0
+            if keep:
+                if unfinished or keep < self._own.stat().st_size:
+                    os.truncate(self._own, keep)
+                return
+        with write_whole(self._own) as stream:
+            stream.write(self._header())
+
+    def _compare(self, header: dict[str, Any]) -> None:
+        there = header.get("fingerprint")
+        if header.get("labels") != FORMAT or not isinstance(there, dict):
+            raise InputError(f"{self._own} line 1: expected a header with labels: {FORMAT} and a fingerprint")
+        changed = [
+            key for key in {**there, **self.fingerprint} if there.get(key) != self.fingerprint.get(key)
+        ]
+        if changed:
+            what = "; ".join(
+                f"{key}: {there.get(key)!r} there, {self.fingerprint.get(key)!r} now" for key in changed
+            )
+            raise InputError(
+                f"{self._own} was made with other settings ({what}); choose another name=, or redo=label "
+                "(the old file is moved aside)"
+            )
+
+    def _finished_chunks(self) -> set[int]:
+        there: set[str] = set()
+        for file in [self.path, *self._shards()]:
+            if not file.exists():
+                continue
+            for number, _, record in _complete_lines(file):
+                if number == 1:
+                    self._compare(record)
+                else:
+                    there.add(str(record.get("query_id")))
+        return {i for i, chunk in enumerate(self.chunks) if there.issuperset(chunk)}

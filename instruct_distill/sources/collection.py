@@ -1,0 +1,74 @@
+"""What a collection is, whatever it was read from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+from instruct_distill.errors import InputError
+from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.registry import nearest
+
+
+class Collection(ABC):
+    """Queries, documents and perhaps judgements and candidate lists, from one source.
+
+    Args:
+        name: as it stands in a recipe, prefix included (``beir:data/example/beir``).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def splits(self) -> tuple[str, ...]:
+        """Names of the query splits; empty for a collection that has no splits."""
+        return ()
+
+    @abstractmethod
+    def queries(self, split: str | None = None) -> list[Query]:
+        """Return the queries of a split in the source's order; all of them for ``all`` or None."""
+
+    @abstractmethod
+    def documents(self) -> Iterator[Document]:
+        """Yield every document in the source's order; memory does not grow with the collection."""
+
+    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
+        """Return the documents of these ids; ids that the collection lacks are not in the result."""
+        wanted = set(doc_ids)
+        found: dict[str, Document] = {}
+        if wanted:
+            for document in self.documents():
+                if document.doc_id in wanted:
+                    found[document.doc_id] = document
+                    if len(found) == len(wanted):
+                        break
+        return found
+
+    def qrels(self, split: str | None = None) -> Qrels | None:
+        """Return the judgements of a split, or None where the source has none."""
+        return None
+
+    def given(self) -> Run | None:
+        """Return the candidate lists that the collection brings, or None."""
+        return None
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a hex digest that changes when the source's documents change, without reading them all."""
+
+    def check_split(self, split: str | None) -> str | None:
+        """Return the split as it is.
+
+        Raises:
+            InputError: the collection has no such split; the message lists those that it has.
+        """
+        known = self.splits()
+        if split is None or split == "all" or split in known:
+            return split
+        if not known:
+            raise InputError(
+                f"{self.name} has no splits, but split {split!r} was asked for; leave 'split' out"
+            )
+        raise InputError(
+            f"{self.name} has no split {split!r}{nearest(split, known)} (it has: {', '.join(known)}, all)"
+        )

@@ -1,0 +1,139 @@
+"""Which queries a stage works on, and whether the judgements belong to them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+from instruct_distill.errors import InputError
+from instruct_distill.records import Qrels, Query
+from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.parameters import QueriesParameters
+
+_log = logging.getLogger(__name__)
+
+
+def select_split(collection: Collection, split: str | None, default_split: str) -> str | None:
+    """Return the split to use: the one asked for, else the default one, None where there are no splits.
+
+    Raises:
+        InputError: the collection has splits, but not that one.
+    """
+    if split is not None:
+        return collection.check_split(split)
+    if not collection.splits():
+        return None
+    if default_split not in collection.splits():
+        raise InputError(
+            f"{collection.name} has no split {default_split!r}, the one used where none is named "
+            f"(it has: {', '.join(collection.splits())}); name one with queries.split, or 'all'"
+        )
+    return default_split
+
+
+def select_queries(
+    collection: Collection, parameters: QueriesParameters, *, seed: int, default_split: str
+) -> list[Query]:
+    """Return the queries that a recipe's ``queries`` section asks for, in the source's order.
+
+    The sample depends on the seed and the query ids alone: the queries with the smallest hashes of both.
+    Fewer queries than asked for are taken all, with a warning.
+
+    Args:
+        collection: where the queries come from.
+        parameters: the section.
+        seed: the recipe's seed.
+        default_split: the split where the section names none and the collection has splits.
+
+    Raises:
+        InputError: the collection lacks the split, or has no query.
+    """
+    split = select_split(collection, parameters.split, default_split)
+    queries = collection.queries(split)
+    if not queries:
+        raise InputError(f"{collection.name}: no queries" + (f" in split {split!r}" if split else ""))
+    if parameters.sample is None:
+        return queries
+    if parameters.sample > len(queries):
+        _log.warning(
+            "%s: %d queries asked for, %d found; all of them are used",
+            collection.name,
+            parameters.sample,
+            len(queries),
+        )
+    ranked = sorted(range(len(queries)), key=lambda index: _draw(seed, queries[index].query_id))
+    return [queries[index] for index in sorted(ranked[: parameters.sample])]
+
+
+def _draw(seed: int, query_id: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
+
+
+class JudgementCheck(NamedTuple):
+    """How far judgements and collection belong together.
+
+    Args:
+        judged_queries: queries in the judgements.
+        unknown_queries: those of them that the collection lacks.
+        judged_documents: different documents in the judgements.
+        unknown_documents: those of them that the collection lacks; 0 where its ids were not given.
+    """
+
+    judged_queries: int
+    unknown_queries: int
+    judged_documents: int
+    unknown_documents: int
+
+
+def check_judgements(
+    collection_name: str, qrels: Qrels, queries: Iterable[Query], known_doc_ids: Container[str] | None
+) -> JudgementCheck:
+    """Count judged queries and documents that the collection lacks, and warn of them.
+
+    Args:
+        collection_name: for messages.
+        qrels: the judgements.
+        queries: all queries of the split, before a sample is drawn.
+        known_doc_ids: the collection's document ids (or those of the judged documents that it has); None
+            where it is not known which documents it has.
+
+    Raises:
+        InputError: the judgements share no query, or no document, with the collection.
+    """
+    query_ids = [query.query_id for query in queries]
+    judged_documents = list(dict.fromkeys(doc_id for grades in qrels.values() for doc_id in grades))
+    unknown_queries = _unknown(collection_name, "queries", list(qrels), set(query_ids), query_ids)
+    unknown_documents = 0
+    if known_doc_ids is not None:
+        known_example = known_doc_ids if isinstance(known_doc_ids, Iterable) else ()
+        unknown_documents = _unknown(
+            collection_name, "documents", judged_documents, known_doc_ids, known_example
+        )
+    return JudgementCheck(len(qrels), unknown_queries, len(judged_documents), unknown_documents)
+
+
+def _unknown(
+    collection_name: str, kind: str, judged: list[str], known: Container[str], examples: Iterable[str]
+) -> int:
+    missing = [judged_id for judged_id in judged if judged_id not in known]
+    if judged and len(missing) == len(judged):
+        example = next(iter(examples), None)
+        raise InputError(
+            f"{collection_name}: none of the {len(judged)} judged {kind} is in the collection "
+            f"(judgements have {missing[0]!r}, the collection has "
+            f"{'none' if example is None else repr(example)}); "
+            "the judgements belong to another collection, or ids were changed"
+        )
+    if missing:
+        _log.warning(
+            "%s: %d of %d judged %s are not in the collection (the first: %r); "
+            "judgements of them still count in the ideal ranking",
+            collection_name,
+            len(missing),
+            len(judged),
+            kind,
+            missing[0],
+        )
+    return len(missing)

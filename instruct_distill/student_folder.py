@@ -1,0 +1,112 @@
+"""What a student on disk is: a Hugging Face model folder with its tokenizer and ``reranker.json``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from instruct_distill.errors import InputError
+from instruct_distill.files import read_json, write_json
+from instruct_distill.inference.score_rules import ScoreRule
+from instruct_distill.models.loading import LoadedModel
+from instruct_distill.prompts.prompt import Prompt
+from instruct_distill.version import __version__
+
+RECORD = "reranker.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StudentRecord:
+    """Everything that is needed to use a student correctly, besides weights and tokenizer.
+
+    Args:
+        family: ``encoder-decoder`` or ``decoder-only``.
+        prompt: the prompt record.
+        score: how answer logits become a score.
+        max_length: the longest prompt in tokens.
+        document_words: words of a document that are shown at most, or None.
+        dtype: the number format of the weights.
+        base_model: what the student was made from, as the recipe names it.
+        base_revision: its commit, or a digest of its weights.
+        training: what it was trained on and how, as plain values.
+        library_version: the version that wrote the folder.
+    """
+
+    family: str
+    prompt: Prompt
+    score: ScoreRule
+    max_length: int
+    document_words: int | None
+    dtype: str
+    base_model: str
+    base_revision: str
+    training: dict[str, Any]
+    library_version: str = __version__
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {"format": FORMAT, **self.__dict__, "prompt": self.prompt.as_dict()}
+
+
+def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> None:
+    """Write a student, complete or not at all, and read its weights' shapes back before it counts as written.
+
+    Raises:
+        InputError: the written weights are not those of the model.
+    """
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    loaded.model.model.save_pretrained(temporary)
+    loaded.tokenizer.save_pretrained(temporary)
+    _compare_shapes(temporary, loaded.model.model)
+    write_json(temporary / RECORD, record.as_dict())
+    if folder.exists():
+        shutil.rmtree(folder)
+    os.replace(temporary, folder)
+
+
+def read_record(folder: str | os.PathLike[str]) -> StudentRecord:
+    """Read ``reranker.json``.
+
+    Raises:
+        InputError: the file is missing, or lacks a key, or has a value of another type.
+    """
+    path = Path(folder) / RECORD
+    if not path.exists():
+        raise InputError(
+            f"{folder}: no {RECORD}: without its prompt a model cannot be used as a student; "
+            "give a folder that training wrote"
+        )
+    content = read_json(path)
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: expected an object with format {FORMAT}")
+    try:
+        prompt = Prompt(**content.pop("prompt"))
+        record = StudentRecord(prompt=prompt, **content)
+    except (TypeError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: not a student's record ({' '.join(str(error).split())[:300]})") from None
+    if record.score not in ("yes_logit", "yes_minus_no") or not isinstance(record.max_length, int):
+        raise InputError(f"{path}: score {record.score!r} or max_length {record.max_length!r} is not usable")
+    return record
+
+
+def _compare_shapes(folder: Path, model: Any) -> None:
+    """Make sure that every weight is in the files with its shape: empty or missing tensors are found now."""
+    written: dict[str, tuple[int, ...]] = {}
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (a safetensors handle is no mapping)
+                written[name] = tuple(tensors.get_slice(name).get_shape())
+    tied = set(getattr(model, "all_tied_weights_keys", None) or {})
+    for name, tensor in model.state_dict().items():
+        if name in written and written[name] != tuple(tensor.shape):
+            raise InputError(f"{folder}: {name} was written as {written[name]}, the model has {tuple(tensor.shape)}")
+        if name not in written and name not in tied:
+            raise InputError(f"{folder}: {name} was not written")

@@ -1,0 +1,1 @@
+"""From labelled lists to a trained student."""

@@ -1,0 +1,33 @@
+"""The processes of a launch, as accelerate sees them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import torch
+from accelerate import PartialState
+
+from instruct_distill.errors import InputError
+
+
+def process_state() -> PartialState:
+    """Return rank, number of processes and device of this process.
+
+    Raises:
+        InputError: the launch asks for DeepSpeed or FSDP, which the training loop does not use yet.
+    """
+    for variable, name in (("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"), ("ACCELERATE_USE_FSDP", "FSDP")):
+        if os.environ.get(variable, "false").lower() == "true":
+            raise InputError(
+                f"{name} was asked for by the launch configuration, and this version trains without it: "
+                "each process holds the whole model. Launch without it"
+            )
+    return PartialState()
+
+
+def sum_over_processes(tensors: Iterable[torch.Tensor]) -> None:
+    """Add up tensors of the same shapes over all processes, in place."""
+    if PartialState().num_processes > 1:
+        for tensor in tensors:
+            torch.distributed.all_reduce(tensor)

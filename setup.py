@@ -1,0 +1,61 @@
+"""Packaging; the settings of the tools are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION_FILE = (ROOT / "instruct_distill" / "version.py").read_text(encoding="utf-8")
+VERSION = re.findall(r'^__version__ = "([^"]+)"$', VERSION_FILE, re.MULTILINE)[0]
+
+CORE = [
+    "PyStemmer>=2.2",
+    "accelerate>=1.10",
+    "bm25s>=0.2.7",
+    "filelock>=3.12",
+    "huggingface_hub>=1.0",
+    "ir-datasets>=0.5.9",
+    "numpy>=1.26",
+    "peft>=0.18",
+    "pydantic>=2.10",
+    "pytrec-eval-terrier>=0.5.6",
+    "rank-bm25>=0.2.2",
+    "requests>=2.32",
+    "ruamel.yaml>=0.18",
+    "safetensors>=0.5",
+    "scipy>=1.11",
+    "tabulate>=0.9",
+    "tokenizers>=0.22",
+    "torch>=2.6",
+    "tqdm>=4.66",
+    "transformers>=5",
+    "typing_extensions>=4.12",
+]
+GGUF = ["gguf>=0.17"]
+DEV = [
+    *GGUF,
+    "hypothesis>=6.100",
+    "import-linter>=2.5",
+    "ir-measures>=0.4",
+    "mypy>=1.18",
+    "pytest>=8",
+    "pytest-xdist>=3.6",
+    "ruff>=0.14",
+    "types-tabulate",
+    "types-tqdm",
+]
+
+setup(
+    name="instruct-distill",
+    version=VERSION,
+    description="Distil the pairwise ranking of large language models into fast rerankers, without labels",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
+    package_data={"instruct_distill": ["py.typed"]},
+    install_requires=CORE,
+    extras_require={"deepspeed": ["deepspeed>=0.17"], "gguf": GGUF, "dev": DEV},
+    entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
+)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from instruct_distill.candidates.trec import read_run, write_run
+from instruct_distill.errors import InputError, NonFiniteScoreError
+from instruct_distill.records import ScoredDocument
+
+LINES = [
+    ["q1", "Q0", "IPCC_report,_1992", "1", "12", "bm25"],
+    ["q1", "Q0", "d2", "2", "+3.5", "bm25"],
+    ["q1", "Q0", "d3", "3", "1.2e-05", "bm25"],
+    ["q2", "Q0", "d\u00a01", "1", "-1", "bm25"],
+]
+
+
+def run_file(folder: Path, text: str) -> Path:
+    path = folder / "x.trec"
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  ", " \t "])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_b49_any_white_space_and_line_end(tmp_path: Path, blank: str, end: str, last: bool) -> None:
+    text = end.join(blank.join(fields) for fields in LINES) + (end * 2 if last else "")
+    assert read_run(run_file(tmp_path, text)) == {
+        "q1": [("IPCC_report,_1992", 12.0), ("d2", 3.5), ("d3", 1.2e-05)],
+        "q2": [("d\u00a01", -1.0)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1 Q0 d2 2 1.0", "line 2: 5 fields"),
+        ("q1 Q0 night ferry 2 1.0 x", "line 2: 7 fields"),
+        ("q1 Q0 d2 1.0 2 x", "line 2: rank '1.0'"),
+        ("q1 Q0 d1 2 1.0 x", r"line 2: document 'd1' is in the list of query 'q1' already \(line 1\)"),
+    ],
+)
+def test_b49_malformed_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_run(run_file(tmp_path, f"q1 Q0 d1 1 2.0 x\n{line}\n"))
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e400", "1_0", "high"])
+def test_b48_scores_that_are_no_finite_number_are_refused(tmp_path: Path, score: str) -> None:
+    with pytest.raises(InputError, match=f"line 2: score '{score}' is not a finite number"):
+        read_run(run_file(tmp_path, f"q1 Q0 d1 1 2.0 x\nq1 Q0 d2 2 {score} x\n"))
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 1e39])
+def test_b48_such_scores_are_not_written(tmp_path: Path, score: float) -> None:
+    with pytest.raises(NonFiniteScoreError, match="query 'q1', document 'd2'"):
+        write_run(
+            tmp_path / "x.trec", {"q1": [ScoredDocument("d1", 1.0), ScoredDocument("d2", score)]}, tag="x"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_order_is_that_of_scores_then_ranks_then_lines(tmp_path: Path) -> None:
+    text = "q Q0 a 1 1.0 x\nq Q0 b 4 2.0 x\nq Q0 c 3 2.0 x\nq Q0 d 4 2.0 x\nq Q0 e 2 1.000000001 x\n"
+    assert [found.doc_id for found in read_run(run_file(tmp_path, text))["q"]] == ["c", "b", "d", "e", "a"]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [1.0, 1.0, 1.0],
+        [1.000000001, 1.0, 0.5],
+        [0.0, 0.0, 0.0],
+        [-3.0, -3.0, 5.0],
+        [1e-45, 1e-45, 0.0],
+        [16.1, 16.1 - 1e-9, 16.1 - 2e-9],
+    ],
+)
+def test_b40_written_scores_strictly_decrease_as_float32(tmp_path: Path, scores: list[float]) -> None:
+    names = ["d2", "d9", "d10"]
+    path = tmp_path / "x.trec"
+    write_run(path, {"q": list(map(ScoredDocument, names, scores))}, tag="x")
+    written = [line.split() for line in path.read_text().splitlines()]
+    assert [fields[2] for fields in written] == names
+    assert [fields[3] for fields in written] == ["1", "2", "3"]
+    single = np.array([float(fields[4]) for fields in written]).astype(np.float32)
+    assert single[0] == np.float32(scores[0])
+    assert (np.diff(single) < 0).all()
+    assert [found.doc_id for found in read_run(path)["q"]] == names
+
+
+def test_b40_trec_eval_sees_the_order_given(tmp_path: Path) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    path = tmp_path / "x.trec"
+    write_run(path, {"q": [ScoredDocument(name, 1.0) for name in ("d2", "d9", "d10")]}, tag="x")
+    scores = {"q": {found.doc_id: found.score for found in read_run(path)["q"]}}
+    for place, name in enumerate(("d2", "d9", "d10"), start=1):
+        values = pytrec_eval.RelevanceEvaluator({"q": {name: 1}}, {"recip_rank"}).evaluate(scores)
+        assert values["q"]["recip_rank"] == pytest.approx(1 / place)
+
+
+def test_float32_scores_are_read_back_as_written(tmp_path: Path) -> None:
+    scores = np.sort(np.random.default_rng(0).normal(size=500).astype(np.float32) * 20)[::-1]
+    run = {"q": [ScoredDocument(str(place), float(score)) for place, score in enumerate(scores)]}
+    write_run(tmp_path / "x.trec", run, tag="x")
+    back = read_run(tmp_path / "x.trec")["q"]
+    assert [np.float32(found.score) for found in back] == scores.tolist()
+    write_run(tmp_path / "y.trec", {"q": back}, tag="x")
+    assert (tmp_path / "y.trec").read_bytes() == (tmp_path / "x.trec").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("query_id", "doc_id", "tag", "message"),
+    [
+        ("q", "night ferry", "x", "document id 'night ferry'"),
+        ("q", "night\tferry", "x", "document id"),
+        ("q", "", "x", "document id ''"),
+        ("q 1", "d", "x", "query id 'q 1'"),
+        ("q", "d", "my run", "tag 'my run'"),
+    ],
+)
+def test_b49_white_space_in_ids_is_not_written(
+    tmp_path: Path, query_id: str, doc_id: str, tag: str, message: str
+) -> None:
+    path = run_file(tmp_path, "the old file")
+    with pytest.raises(InputError, match=message):
+        write_run(path, {"a": [ScoredDocument("b", 1.0)], query_id: [ScoredDocument(doc_id, 1.0)]}, tag)
+    assert path.read_text() == "the old file"
+
+
+def test_a_document_twice_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="document 'd' is twice in the list of query 'q'"):
+        write_run(tmp_path / "x.trec", {"q": [ScoredDocument("d", 2.0), ScoredDocument("d", 1.0)]}, "x")
+
+
+def test_an_empty_list_leaves_no_line(tmp_path: Path) -> None:
+    write_run(tmp_path / "x.trec", {"q1": [], "q2": [ScoredDocument("d", 0.25)]}, "x")
+    assert (tmp_path / "x.trec").read_text() == "q2 Q0 d 1 0.25 x\n"
+
+
+def test_a_published_run_is_read(shared_data: Path) -> None:
+    run = read_run(shared_data / "trec-dl" / "runs" / "dl19.rankgpt-gpt-3.5-turbo.run")
+    assert len(run) == 43
+    assert run["264014"][0] == ("5611210", 15.780599594116211)

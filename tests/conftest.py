@@ -1,0 +1,83 @@
+"""What the tests share: real collections where there are some, the device, and a tiny model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+# Set before any test imports a package that reads it: no test may wait for, or depend on, a hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+_COLLECTIONS = ("trec-dl", "scifact", "noveleval", "redial", "t5-tokenizer")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty cache folder, so that no test sees what an earlier run or the user's own work left."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INSTRUCT_DISTILL_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real collections; skips where there is none, fails where it is incomplete."""
+    chosen = os.environ.get("INSTRUCT_DISTILL_DATA")
+    if not chosen:
+        pytest.skip("INSTRUCT_DISTILL_DATA is not set: the folder of real collections is not here")
+    folder = Path(chosen)
+    missing = [name for name in _COLLECTIONS if not (folder / name).is_dir()]
+    if missing:
+        pytest.fail(f"INSTRUCT_DISTILL_DATA={chosen} is incomplete: without {', '.join(missing)}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def t5_tokenizer_folder(shared_data: Path) -> Path:
+    """The real T5 vocabulary."""
+    return shared_data / "t5-tokenizer"
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """CUDA where there is one, so that the whole suite also runs there; else the CPU."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="session")
+def tiny_t5(t5_tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder in the shape of FLAN-T5, untrained and small, untied, with the real T5 tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("tiny-t5")
+    config = T5Config(
+        vocab_size=32128,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+    )
+    with torch.random.fork_rng():  # the seed of this model is nobody else's
+        torch.manual_seed(0)
+        model = T5ForConditionalGeneration(config)
+        # transformers ties T5's output layer whatever its config says; FLAN-T5's is a weight of its own.
+        model.lm_head.weight = torch.nn.Parameter(torch.randn(config.vocab_size, 32) * 32**-0.5)
+        model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(t5_tokenizer_folder).save_pretrained(folder)
+    return folder

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from instruct_distill.evaluation.ranker import Timing
+from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
+from instruct_distill.evaluation.table import task_table
+from instruct_distill.evaluation.task import TaskResult, compare_systems
+from instruct_distill.records import Qrels, Run, ScoredDocument
+
+QRELS: Qrels = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 0}}
+
+
+def run(*lists: str) -> Run:
+    return {f"q{i}": [ScoredDocument(d, -j) for j, d in enumerate(text)] for i, text in enumerate(lists, 1)}
+
+
+def result(metrics: list[str], **runs: Run) -> TaskResult:
+    evaluations = {system: evaluate_run(QRELS, given, metrics) for system, given in runs.items()}
+    return TaskResult(
+        name="dl19",
+        evaluations=evaluations,
+        ceiling=recall_ceiling(QRELS, next(iter(runs.values())), metrics),
+        timings={"student": Timing(queries=2, median=0.25, mean=0.5, documents_per_second=8.0)},
+        differences=compare_systems(evaluations, seed=1),
+    )
+
+
+def test_table() -> None:
+    table = task_table(
+        result(
+            ["nDCG@1", "nDCG@10"],
+            first_stage=run("xa", "xa"),
+            zero_shot=run("ax", "xa"),
+            student=run("ax", "ax"),
+        )
+    )
+    assert (
+        table
+        == """\
+dl19
+
+system       nDCG@1  nDCG@10  queries  s/query  ties
+----------------------------------------------------
+first_stage  0.0000   0.6309        2        -     0
+zero_shot    0.5000   0.8155        2        -     0
+student      1.0000   1.0000        2    0.250     0
+ceiling      1.0000   1.0000        2        -     -
+
+difference                                   nDCG@1                     nDCG@10
+-------------------------------------------------------------------------------
+zero_shot - first_stage  +0.5000 [+0.0000, +1.0000]  +0.1845 [+0.0000, +0.3691]
+student - first_stage    +1.0000 [+1.0000, +1.0000]  +0.3691 [+0.3691, +0.3691]
+student - zero_shot      +0.5000 [+0.0000, +1.0000]  +0.1845 [+0.0000, +0.3691]
+
+ceiling: the best that any order of the candidates can reach
+in brackets: paired 95% bootstrap interval over queries
+judged queries without a grade above 0: 1 (not counted)"""
+    )
+
+
+def test_notes_say_what_was_left_out_or_counted_as_0() -> None:
+    table = task_table(result(["AP"], first_stage=run("xy") | {"q9": [ScoredDocument("a", 1.0)]}))
+    assert table.splitlines()[-5:] == [
+        "relevant, for metrics other than nDCG: grade 1 or more",
+        "judged queries without a grade above 0: 1 (not counted)",
+        "first_stage: queries without documents: 1 (counted as 0)",
+        "first_stage: queries without judgements: 1 (left out)",
+        "first_stage: no document is judged; do the document ids belong to these qrels?",
+    ]
+    assert "difference" not in table
