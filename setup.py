@@ -21,15 +21,13 @@ CORE = [
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
-    "requests>=2.32",
     "ruamel.yaml>=0.18",
     "safetensors>=0.5",
-    "scipy>=1.11",
-    "tabulate>=0.9",
-    "tokenizers>=0.22",
+    "scipy>=1.15",
     "torch>=2.6",
     "tqdm>=4.66",
     "transformers>=5",
+    "typer>=0.15",
     "typing_extensions>=4.12",
 ]
 GGUF = ["gguf>=0.17"]
@@ -42,7 +40,6 @@ DEV = [
     "pytest>=8",
     "pytest-xdist>=3.6",
     "ruff>=0.14",
-    "types-tabulate",
     "types-tqdm",
 ]
 

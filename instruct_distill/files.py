@@ -24,7 +24,9 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """
     path = Path(path)
     try:
-        stream: IO[bytes] = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+        stream: IO[bytes] | gzip.GzipFile = (
+            gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+        )
         with stream:
             for number, raw in enumerate(stream, start=1):
                 if number == 1 and raw.startswith(b"\xef\xbb\xbf"):

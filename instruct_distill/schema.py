@@ -21,5 +21,7 @@ def parameters(cls: type[T]) -> type[T]:
 
     The string literal under a field is its documentation, with its unit.
     """
-    config: Any = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=False)
-    return pydantic_dataclass(cls, frozen=True, kw_only=True, config=config)  # type: ignore[call-overload, no-any-return]
+    config = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=False)
+    make: Any = pydantic_dataclass  # its own types promise another class
+    section: type[T] = make(cls, frozen=True, kw_only=True, config=config)
+    return section

@@ -22,7 +22,6 @@ METHODS = Registry(
         "rank_bm25_engine",
         "stop_words",
         "tokenise",
-        "trec",
     ),
 )
 """The ways to get candidates; a member's ``candidates(collection, queries, parameters)`` returns the run."""

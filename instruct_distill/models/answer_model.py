@@ -97,11 +97,13 @@ class AnswerModel(nn.Module, ABC):
             [
                 -nn.functional.cross_entropy(self.project(part), target, reduction="none")
                 for part, target in zip(
-                    rows.split(_ROWS_PER_PROJECTION), targets.split(_ROWS_PER_PROJECTION), strict=True
+                    torch.split(rows, _ROWS_PER_PROJECTION),
+                    torch.split(targets, _ROWS_PER_PROJECTION),
+                    strict=True,
                 )
             ]
         )
-        return list(scores.split([len(c) for c in continuations]))
+        return list(torch.split(scores, [len(c) for c in continuations]))
 
     def project(self, hidden: torch.Tensor, ids: Sequence[int] | None = None) -> torch.Tensor:
         """Return the logits of some words (or of the whole vocabulary) in float32.

@@ -86,7 +86,7 @@ def load_model(
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
-    auto = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM
+    auto: Any = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM
     try:
         model, info = auto.from_pretrained(
             folder,
@@ -103,6 +103,13 @@ def load_model(
     ]
     if problems:
         raise InputError(f"model {name!r}: the weights do not fit the architecture; {'; '.join(problems)}")
+    one = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    if one and getattr(config, "scale_decoder_outputs", True) is False:
+        # transformers takes the one for the other without a word (huggingface/transformers #48154)
+        raise InputError(
+            f"model {name!r}: the output layer of this T5 is a weight of its own, but the files hold only "
+            "one of shared.weight and lm_head.weight; the files are incomplete"
+        )
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         raise InputError(
             f"model {name!r}: the tokenizer has {len(tokenizer)} words, "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from instruct_distill.errors import InputError
 
 DOCUMENT_FLOOR = 16
-"""Tokens that each document keeps, if it has them, before the query is cut."""
+"""Tokens that each document keeps, if it has them, before the query is cut; fewer of a small budget."""
 
 
 def share(lengths: Sequence[int], budget: int) -> list[int]:
@@ -35,7 +35,7 @@ def divide(
     """Return the tokens that the query and each document may keep.
 
     ``cut="documents"``: documents are shortened, and the query only when less than ``DOCUMENT_FLOOR``
-    tokens a document would remain. ``cut="query"``: the query is shortened (a dialogue, from its beginning)
+    tokens a document, or a quarter of a small budget for all of them, would remain. ``cut="query"``: the query is shortened (a dialogue, from its beginning)
     and the documents only when less than half of the budget would remain for it.
 
     Args:
@@ -58,6 +58,7 @@ def divide(
     if cut == "query":
         kept = max(min(query, budget // 2), budget - sum(documents))
     else:
-        floor = sum(min(length, DOCUMENT_FLOOR) for length in documents)
+        least = min(DOCUMENT_FLOOR, max(1, budget // (4 * len(documents))))
+        floor = sum(min(length, least) for length in documents)
         kept = min(query, max(budget - floor, budget // 2))
     return kept, share(documents, budget - kept)

@@ -81,8 +81,11 @@ class PromptEncoder:
             )
             or r"(?!)"
         )
+        # unknown characters may stay unknown
+        self._special_ids = frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         before, after = self._frame()
-        self._parts = _split(self._pieces(before, after), self._special)
+        self._pieces = self._framed(before, after)
+        self._parts = _split(self._pieces, self._special)
         self._closing_text = self._parts[-1].left if self._parts[-1].field is None else ""
         begin, end = self._automatic_specials()
         # a chat template writes its own beginning-of-text token
@@ -113,7 +116,7 @@ class PromptEncoder:
             )
         return before, after
 
-    def _pieces(self, before: str, after: str) -> list[tuple[str, str | None]]:
+    def _framed(self, before: str, after: str) -> list[tuple[str, str | None]]:
         """The whole prompt as (literal, field or None), frame and answer prefix included."""
         pieces = list(self.prompt.pieces)
         if not pieces or pieces[-1][1] is not None:
@@ -123,9 +126,9 @@ class PromptEncoder:
         if self.family == "decoder-only":
             if self.prompt.answer_prefix:
                 closing += separator(closing) + self.prompt.answer_prefix
-            if not closing:
+            if not (re.search(r"\s", closing) or self._special.search(closing)):
                 # something of the prompt must follow the last document, else the cut text is the cue
-                closing = "\n"
+                closing += "\n"
         pieces[-1] = (closing, None)
         return pieces
 
@@ -208,6 +211,17 @@ class PromptEncoder:
 
     def _plain(self, texts: list[str]) -> list[list[int]]:
         """Ids of data, in which nothing is special."""
+        encoded = self._data_ids(texts)
+        broken = [row for row, ids in enumerate(encoded) if not self._special_ids.isdisjoint(ids)]
+        if broken:
+            # A unigram vocabulary has its special tokens among its pieces, and finds them in any text:
+            # a blank after the first character makes them two ordinary words.
+            spaced = [self._special.sub(lambda m: f"{m[0][0]} {m[0][1:]}", texts[row]) for row in broken]
+            for row, ids in zip(broken, self._data_ids(spaced), strict=True):
+                encoded[row] = [token for token in ids if token not in self._special_ids]
+        return encoded
+
+    def _data_ids(self, texts: list[str]) -> list[list[int]]:
         ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True)[
             "input_ids"
         ]
@@ -241,18 +255,17 @@ class PromptEncoder:
         """Ids of the prompt as one string; joined parts where data holds special tokens' strings."""
         if any(self._special.search(text) for text in texts.values()):
             return self._join(texts)
-        last = len(self._parts) - 1
-        text = "".join(
-            part.left if part.field is None else _glued(part.left, texts[part.field], part.right)
-            for i, part in enumerate(self._parts)
-            if self.family == "encoder-decoder" or i < last
-        )
-        if self.family == "encoder-decoder":
-            return self._begin + self._trusted(text) + self._end
-        ids = self._trusted(text + self._closing_text)
-        closing = self._trusted(self._closing_text)
-        # tokens that answers share belong to the prompt: the closing literal has them, the text has not
-        return self._begin + ids + (self._literals[-1] or [])[len(closing) :]
+        text = ""
+        for literal, field in self._pieces:
+            value = "" if field is None else texts[field]
+            text += literal + value if field is None or value else literal.rstrip()
+        ids = self._begin + self._trusted(text) + self._end
+        if self.family == "decoder-only":
+            # tokens that answers share belong to the prompt, and one that an answer melts into does not
+            wanted = self._literals[-1] or []
+            extra = len(wanted) - len(self._trusted(self._closing_text))
+            ids = ids + wanted[-extra:] if extra > 0 else ids[: len(ids) + extra]
+        return ids
 
     def _fit(self, texts: dict[str, str]) -> list[int]:
         """Encode one question, with query and documents cut so that the whole fits the budget."""
@@ -336,7 +349,7 @@ def _split(pieces: list[tuple[str, str | None]], special: re.Pattern[str]) -> li
             parts.append(Part(literal))
             continue
         # the longest run of white space and then other characters at the end
-        left = special.split(re.search(r"\s*\S*$", literal).group())[-1]  # type: ignore[union-attr]
+        left = special.split(re.search(r"\s*\S*\Z", literal).group())[-1]  # type: ignore[union-attr]
         if literal != left:
             parts.append(Part(literal[: len(literal) - len(left)]))
         parts.append(Part(left, field))

@@ -69,9 +69,11 @@ class Prompt:
                 found.append(
                     f"template of prompt {self.name!r}: field {{{field}}} stands there more than once"
                 )
-        for literal, field in self.pieces[1:]:
-            if field is not None and not any(character.isspace() for character in literal):
-                found.append(f"template of prompt {self.name!r}: no white space before field {{{field}}}")
+        for literal, following in self.pieces[1:]:
+            if following is not None and not any(character.isspace() for character in literal):
+                found.append(f"template of prompt {self.name!r}: no white space before field {{{following}}}")
+        if any(spec or conversion for _, _, spec, conversion in string.Formatter().parse(self.template)):
+            found.append(f"template of prompt {self.name!r}: fields have no format ('!r', ':>8'), only names")
         if len(set(self.answers)) < len(self.answers) or any(not answer.strip() for answer in self.answers):
             found.append(f"answers of prompt {self.name!r} must be different and not blank: {self.answers}")
         return list(dict.fromkeys(found))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 from instruct_distill.errors import InputError
-from instruct_distill.files import read_lines
-from instruct_distill.records import Document, Qrels, Query, Run, ScoredDocument
+from instruct_distill.records import Document, Qrels, Query, Run
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.fingerprint import files_fingerprint
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.record_fields import read_documents, read_queries
+from instruct_distill.trec import read_run
 
-# The white space of C's isspace, as in trec_eval: a no-break space is part of an id.
-_FIELD = re.compile(r"[^ \t\n\v\f\r]+")
 _LAYOUT = (
     "a folder of files has documents.jsonl or .tsv, queries.jsonl or .tsv, and may have qrels.txt or .tsv "
     "and candidates.trec, each also with .gz"
@@ -66,35 +62,12 @@ class FilesCollection(Collection):
         if self._candidates is None:
             return None
         run: Run = {query.query_id: [] for query in self._all_queries}
-        for query_id, document in _candidate_lines(self._candidates):
-            run.setdefault(query_id, []).append(document)
-        return {query_id: sorted(ranked, key=lambda d: -d.score) for query_id, ranked in run.items()}
+        run.update(read_run(self._candidates))
+        return run
 
     def fingerprint(self) -> str:
         """Return a digest of the file of documents."""
         return files_fingerprint([self._documents])
-
-
-def _candidate_lines(path: Path) -> Iterator[tuple[str, ScoredDocument]]:
-    seen: set[tuple[str, str]] = set()
-    for number, line in read_lines(path):
-        columns = _FIELD.findall(line)
-        where = f"{path} line {number}"
-        if len(columns) != 6:
-            raise InputError(f"{where}: {len(columns)} columns; expected 6: query Q0 document rank score tag")
-        query_id, _, doc_id, _, written, _ = columns
-        try:
-            score = float(written)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise InputError(
-                f"{where}: score {written!r} of query {query_id!r}, document {doc_id!r} is no number"
-            )
-        if (query_id, doc_id) in seen:
-            raise InputError(f"{where}: document {doc_id!r} stands twice in the list of query {query_id!r}")
-        seen.add((query_id, doc_id))
-        yield query_id, ScoredDocument(doc_id, score)
 
 
 def _optional(folder: Path, *names: str) -> Path | None:

@@ -54,17 +54,24 @@ def select_queries(
     queries = collection.queries(split)
     if not queries:
         raise InputError(f"{collection.name}: no queries" + (f" in split {split!r}" if split else ""))
-    if parameters.sample is None:
+    return sample_queries(queries, parameters.sample, seed=seed, source=collection.name)
+
+
+def sample_queries(queries: list[Query], size: int | None, *, seed: int, source: str) -> list[Query]:
+    """Return a sample without replacement, in the order given; all queries for None.
+
+    Args:
+        queries: what is drawn from.
+        size: how many; where there are fewer, all of them are taken, with a warning.
+        seed: the recipe's seed.
+        source: the collection's name, for the warning.
+    """
+    if size is None:
         return queries
-    if parameters.sample > len(queries):
-        _log.warning(
-            "%s: %d queries asked for, %d found; all of them are used",
-            collection.name,
-            parameters.sample,
-            len(queries),
-        )
+    if size > len(queries):
+        _log.warning("%s: %d queries asked for, %d found; all of them are used", source, size, len(queries))
     ranked = sorted(range(len(queries)), key=lambda index: _draw(seed, queries[index].query_id))
-    return [queries[index] for index in sorted(ranked[: parameters.sample])]
+    return [queries[index] for index in sorted(ranked[:size])]
 
 
 def _draw(seed: int, query_id: str) -> bytes:

@@ -5,5 +5,7 @@ from __future__ import annotations
 from instruct_distill.registry import Registry
 
 STRATEGIES = Registry(
-    "instruct_distill.teachers", "strategy", besides=("strategy", "parameters", "labelling", "statistics")
+    "instruct_distill.teachers",
+    "strategy",
+    besides=("strategy", "parameters", "labelling", "ranker", "statistics"),
 )

@@ -101,13 +101,12 @@ def label_chunk(
     for position, item in enumerate(lists):
         steps = strategy.label(item.query, [item.documents[i] for i in asked[position]])
         _advance(labels, running, position, steps, None)
-    if running and (engine is None or strategy.asks is None):
-        raise InputError(f"{type(strategy).__name__} asks a model, and there is none")
+    ask = getattr(engine, strategy.asks or "", None)
+    if running and ask is None:
+        raise InputError(f"{type(strategy).__name__} needs a model that gives {strategy.asks}")
     while running:
         questions = [question for _, _, round_ in running for question in round_]
-        answers: FloatArray = (
-            getattr(engine, strategy.asks)(questions) if questions else np.zeros((0, 2), dtype=np.float32)
-        )
+        answers: FloatArray = ask(questions) if questions else np.zeros((0, 2), dtype=np.float32)
         waiting, running, start = running, [], 0
         for position, steps, round_ in waiting:
             own = answers[start : start + len(round_)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from instruct_distill.candidates.trec import read_run
 from instruct_distill.errors import InputError
 from instruct_distill.records import Document, ListLabel, Query
 from instruct_distill.teachers.strategy import Steps, Strategy
+from instruct_distill.trec import read_run
 
 
 class RunTeacher(Strategy):

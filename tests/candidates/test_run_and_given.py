@@ -7,7 +7,7 @@ import pytest
 
 from instruct_distill.candidates import retrieve
 from instruct_distill.candidates.parameters import CandidateParameters
-from instruct_distill.candidates.trec import write_run
+from instruct_distill.trec import write_run
 from instruct_distill.errors import InputError
 from instruct_distill.records import Run, ScoredDocument
 from tests.candidates.small_collection import SmallCollection, asked

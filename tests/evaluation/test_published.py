@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instruct_distill.candidates.trec import read_run
+from instruct_distill.trec import read_run
 from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
 from instruct_distill.files import read_json
 from instruct_distill.records import Run, ScoredDocument

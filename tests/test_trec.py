@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from instruct_distill.candidates.trec import read_run, write_run
+from instruct_distill.trec import read_run, write_run
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.records import ScoredDocument
 

@@ -1,0 +1,134 @@
+"""The command ``instruct-distill``: thin; every verb is a function of the library."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Optional
+
+import typer
+
+from instruct_distill.errors import InstructDistillError
+from instruct_distill.recipe import Recipe
+
+app = typer.Typer(
+    name="instruct-distill",
+    help="Distil the ranking of large language models into fast rerankers.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+RecipeFile = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file.")]
+Overrides = Annotated[
+    Optional[list[str]],  # noqa: UP045 (typer reads it at run time on Python 3.10 too)
+    typer.Argument(metavar="[key=value ...]", help="Keys that win over the file; redo=STAGE makes a stage again."),
+]
+Smoke = Annotated[bool, typer.Option("--smoke", help="A size that shows whether it works; its figures mean nothing.")]
+
+
+def _load(recipe: str, overrides: Sequence[str] | None, smoke: bool = False) -> tuple[Recipe, str | None]:
+    """Return the recipe and the stage of ``redo=STAGE``, if that was given."""
+    given = list(overrides or [])
+    redo = next((each.partition("=")[2] for each in given if each.startswith("redo=")), None)
+    loaded = Recipe.load(recipe, [each for each in given if not each.startswith("redo=")])
+    return (loaded.smaller() if smoke else loaded), redo
+
+
+def _run(recipe: str, overrides: Sequence[str] | None, until: str, smoke: bool = False) -> None:
+    loaded, redo = _load(recipe, overrides, smoke)
+    from instruct_distill.pipeline.distill import distill
+    from instruct_distill.pipeline.stage import this_process
+
+    if this_process()[0] == 0:
+        typer.echo(f"{loaded.name}: everything goes to {loaded.folder}; started again, it goes on from there")
+    try:
+        result = distill(loaded, until=until, redo_from=redo)
+    except KeyboardInterrupt:
+        typer.echo(f"\nstopped; the same command goes on from what is in {loaded.folder}", err=True)
+        raise SystemExit(130) from None
+    if this_process()[0] == 0 and result.table and until == "evaluate":
+        typer.echo(f"\n{result.table}\nstudent: {result.student}")
+
+
+@app.command()
+def run(recipe: RecipeFile, overrides: Overrides = None, smoke: Smoke = False) -> None:
+    """Run every stage of a recipe, going on from what is there."""
+    _run(recipe, overrides, "evaluate", smoke)
+
+
+@app.command()
+def retrieve(recipe: RecipeFile, overrides: Overrides = None, smoke: Smoke = False) -> None:
+    """Find candidates for the training queries and the tasks."""
+    _run(recipe, overrides, "retrieve", smoke)
+
+
+@app.command()
+def label(recipe: RecipeFile, overrides: Overrides = None, smoke: Smoke = False) -> None:
+    """Let the teacher label the candidates."""
+    _run(recipe, overrides, "label", smoke)
+
+
+@app.command()
+def train(recipe: RecipeFile, overrides: Overrides = None, smoke: Smoke = False) -> None:
+    """Train the student on the labels."""
+    _run(recipe, overrides, "train", smoke)
+
+
+@app.command()
+def validate(
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Missing files are errors.")] = False,
+) -> None:
+    """Check a recipe without loading anything."""
+    loaded, _ = _load(recipe, overrides)
+    missing = loaded.needed_files()
+    for file in missing:
+        typer.echo(f"needed at run time, not there: {file}", err=strict)
+    if missing and strict:
+        raise SystemExit(2)
+    typer.echo(f"{recipe}: valid; its run is called {loaded.name}")
+
+
+@app.command()
+def plan(recipe: RecipeFile, overrides: Overrides = None) -> None:
+    """Print what a recipe will ask of the teacher and the student, before a model is loaded."""
+    loaded, _ = _load(recipe, overrides)
+    from instruct_distill.pipeline.plan import plan_of
+
+    typer.echo(plan_of(loaded))
+
+
+@app.command()
+def rank(
+    model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
+    query: Annotated[str, typer.Option("--query", help="The query.")],
+    documents: Annotated[str, typer.Option("--documents", help="A file with one document a line; - for stdin.")],
+    top_k: Annotated[Optional[int], typer.Option("--top-k", help="How many to print; all if left out.")] = None,  # noqa: UP045
+) -> None:
+    """Rank the lines of a file for a query: rank, score and text, tab-separated."""
+    from instruct_distill.files import read_lines
+    from instruct_distill.reranker import Reranker
+
+    texts = [line for _, line in read_lines("/dev/stdin" if documents == "-" else documents)]
+    for item in Reranker.from_pretrained(model).rank(query, texts, top_k=top_k):
+        typer.echo(f"{item.rank}\t{item.score:.4f}\t{item.text}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; the library's own errors are printed without a traceback and exit with status 2."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("instruct_distill").setLevel(
+        logging.INFO if os.environ.get("RANK", "0") == "0" else logging.WARNING
+    )
+    try:
+        app(args=list(arguments) if arguments is not None else None)
+    except InstructDistillError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,84 @@
+"""What a task is made of, read from its collection: judged queries, candidates and their texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from instruct_distill.candidates import retrieve
+from instruct_distill.errors import InputError
+from instruct_distill.evaluation.parameters import EvaluationParameters
+from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.sources import open_collection
+from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.parameters import QueriesParameters
+from instruct_distill.sources.qrels import read_qrels
+from instruct_distill.sources.queries import check_judgements, sample_queries, select_queries, select_split
+
+
+@dataclass(frozen=True)
+class TaskQueries:
+    """The part of a task that needs no documents.
+
+    Args:
+        collection: the collection.
+        queries: the judged queries.
+        qrels: the judgements of exactly these queries.
+    """
+
+    collection: Collection
+    queries: list[Query]
+    qrels: Qrels
+
+    def candidates(self, parameters: EvaluationParameters) -> Run:
+        """Return the first-stage lists."""
+        return retrieve(self.collection, self.queries, parameters.candidates)
+
+    def documents(self, candidates: Run) -> dict[str, Document]:
+        """Return the documents of some lists.
+
+        Raises:
+            InputError: a candidate is not in the collection.
+        """
+        return candidate_documents(self.collection, candidates)
+
+
+def task_queries(parameters: EvaluationParameters, *, seed: int) -> TaskQueries:
+    """Open a task: its judgements and the queries that have some.
+
+    Raises:
+        InputError: there are no judgements, or they belong to other queries.
+    """
+    collection = open_collection(parameters.collection)
+    everything = QueriesParameters(split=parameters.queries.split)
+    queries = select_queries(collection, everything, seed=seed, default_split="test")
+    if parameters.qrels is not None:
+        qrels: Qrels | None = read_qrels(parameters.qrels)
+    else:
+        qrels = collection.qrels(select_split(collection, parameters.queries.split, "test"))
+    if qrels is None:
+        raise InputError(f"{parameters.collection} brings no judgements; name a file with 'qrels:'")
+    check_judgements(parameters.collection, qrels, queries, None)
+    judged = [query for query in queries if query.query_id in qrels]
+    chosen = sample_queries(judged, parameters.queries.sample, seed=seed, source=parameters.collection)
+    kept = {query.query_id for query in chosen}
+    if parameters.queries.sample is None:
+        # judged queries that the collection lacks count 0, as in trec_eval -c
+        return TaskQueries(collection, chosen, qrels)
+    return TaskQueries(collection, chosen, {q: grades for q, grades in qrels.items() if q in kept})
+
+
+def candidate_documents(collection: Collection, candidates: Run) -> dict[str, Document]:
+    """Return document id → document for every candidate.
+
+    Raises:
+        InputError: a candidate is not in the collection.
+    """
+    wanted = dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
+    found = collection.fetch(wanted)
+    missing = [doc_id for doc_id in wanted if doc_id not in found]
+    if missing:
+        raise InputError(
+            f"{collection.name}: {len(missing)} of {len(wanted)} candidates are not in the collection "
+            f"(the first: {missing[0]!r}); the candidates belong to another collection"
+        )
+    return found

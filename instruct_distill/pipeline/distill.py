@@ -1,0 +1,131 @@
+"""The stages in their order: retrieve, label, train, evaluate. Each begins where the last run stopped."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from instruct_distill.files import read_json
+from instruct_distill.pipeline.evaluate import evaluate_systems
+from instruct_distill.pipeline.inputs import Inputs
+from instruct_distill.pipeline.label import label_candidates
+from instruct_distill.pipeline.retrieve import retrieve_candidates
+from instruct_distill.pipeline.stage import STAGES, Stage, digest, redo, this_process
+from instruct_distill.pipeline.train import train_student
+from instruct_distill.recipe import Recipe
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run produced.
+
+    Args:
+        folder: the run's folder.
+        student: the student's folder.
+        summary: the content of ``summary.json``: task → system → metric → value, and ``_meta``; empty
+            before the last stage.
+        table: the printed table; empty before the last stage.
+    """
+
+    folder: Path
+    student: Path
+    summary: dict[str, Any]
+    table: str
+
+
+class _Plan(NamedTuple):
+    """What a stage reads and what it does.
+
+    Args:
+        keys: the parts of the recipe that it reads.
+        made_from: gives the fingerprints of what it reads besides.
+        work: does it, and returns what it found out.
+    """
+
+    keys: dict[str, Any]
+    made_from: Callable[[], dict[str, str]]
+    work: Callable[[Inputs], dict[str, Any]]
+
+
+def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = None) -> Result:
+    """Run a recipe, going on from what is there already.
+
+    Args:
+        recipe: what to do.
+        until: the last stage to run.
+        redo_from: make this stage and those after it again; the old files are moved aside.
+
+    Raises:
+        InputError: an input is not usable, a stage was made by another recipe, or a figure is not as expected.
+        NonFiniteScoreError: a model answered with NaN or infinity.
+    """
+    is_main = this_process()[0] == 0
+    folder = recipe.folder
+    if redo_from is not None and is_main:
+        aside = redo(folder, redo_from)
+        logger.info("redo=%s: %s", redo_from, f"old files are in {aside}" if aside else "nothing was there")
+    inputs = Inputs(recipe)
+    plans = _plans(inputs)
+    for name in STAGES[: STAGES.index(until) + 1]:
+        plan = plans[name]
+        stage = Stage(folder, name, plan.keys, plan.made_from())
+        if stage.outcome() is not None:
+            logger.info("%s: done before", name)
+            continue
+        if is_main:
+            stage.begin()
+            recipe.save(folder / "recipe.yaml")
+        outcome = plan.work(inputs)
+        if is_main:
+            stage.finish(outcome)
+        stage.wait()
+        gc.collect()
+    summary, table = folder / "evaluation" / "summary.json", folder / "evaluation" / "table.txt"
+    return Result(
+        folder,
+        folder / "student",
+        read_json(summary) if summary.exists() else {},
+        table.read_text(encoding="utf-8") if table.exists() else "",
+    )
+
+
+def _plans(inputs: Inputs) -> dict[str, _Plan]:
+    recipe, folder = inputs.recipe, inputs.folder
+    content = recipe.as_dict()
+    searched = ("collection", "name", "queries", "qrels", "candidates")
+    training = {k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep")}
+    student_files = folder / "student"
+    return {
+        "retrieve": _Plan(
+            {k: content[k] for k in ("seed", "collection", "queries", "candidates")}
+            | {"evaluation": [{key: task[key] for key in searched} for task in content["evaluation"]]},
+            lambda: {"collection": inputs.collection.fingerprint()},
+            retrieve_candidates,
+        ),
+        "label": _Plan(
+            {k: content[k] for k in ("teacher", "qrels")},
+            lambda: {"candidates": digest(folder / "candidates.trec")},
+            label_candidates,
+        ),
+        "train": _Plan(
+            {"seed": recipe.seed, "student": content["student"], "training": training},
+            lambda: {"labels": digest(folder / "labels.jsonl")},
+            train_student,
+        ),
+        "evaluate": _Plan(
+            {k: content[k] for k in ("seed", "evaluation", "teacher", "student")},
+            lambda: {
+                "student": digest(*sorted(student_files.glob("*.safetensors"))),
+                "first_stage": digest(
+                    *(folder / "evaluation" / task.task / "first_stage.trec" for task in recipe.evaluation)
+                ),
+            },
+            evaluate_systems,
+        ),
+    }

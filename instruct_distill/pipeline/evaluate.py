@@ -1,0 +1,225 @@
+"""The stage ``evaluate``: first stage, untrained student, teacher and student side by side on every task."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from instruct_distill.errors import InputError
+from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
+from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
+from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
+from instruct_distill.evaluation.summary import check_expected, summary, write_summary
+from instruct_distill.evaluation.system_run import rank_with_resume
+from instruct_distill.evaluation.table import task_table
+from instruct_distill.evaluation.task import TaskResult, compare_systems
+from instruct_distill.evaluation.task_data import TaskQueries
+from instruct_distill.files import write_whole
+from instruct_distill.labels import LabelStore
+from instruct_distill.pipeline.inputs import Inputs
+from instruct_distill.pipeline.stage import this_process
+from instruct_distill.pipeline.teacher import load_teacher
+from instruct_distill.records import Document, Run
+from instruct_distill.teachers.labelling import CandidateTexts
+from instruct_distill.teachers.ranker import TeacherRanker
+from instruct_distill.teachers.strategy import Context
+from instruct_distill.trec import read_run, write_run
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class _Task:
+    """A task while it is evaluated: system → run, system → time."""
+
+    parameters: EvaluationParameters
+    data: TaskQueries
+    folder: Path
+    candidates: Run
+    documents: dict[str, Document]
+    runs: dict[str, Run] = dataclasses.field(default_factory=dict)
+    timings: dict[str, Timing] = dataclasses.field(default_factory=dict)
+
+    def rank(self, system: str, ranker: Ranker) -> None:
+        """Put the task's lists through a system and write its run; what is there already is not done again."""
+        partial = self.folder / f"{system}.jsonl"
+        lists = rank_with_resume(
+            ranker,
+            self.data.queries,
+            self.candidates,
+            self.documents,
+            file=partial,
+            depth=self.parameters.depth,
+            name=f"evaluate {system}",
+        )
+        self.runs[system] = run_of(lists)
+        timing = timing_of(lists)
+        if timing:
+            self.timings[system] = timing
+        write_run(self.folder / f"{system}.trec", self.runs[system], system)
+
+    def lists(self) -> list[CandidateTexts]:
+        """Return what a teacher is asked about."""
+        return [
+            CandidateTexts(
+                query,
+                tuple(
+                    self.documents[candidate.doc_id]
+                    for candidate in self.candidates[query.query_id][: self.parameters.depth]
+                ),
+            )
+            for query in self.data.queries
+        ]
+
+
+def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
+    """Write each system's run, ``summary.json`` and ``table.txt``; the main process does it alone.
+
+    Raises:
+        InputError: a figure is not within the tolerance of what the recipe expects; everything is written
+            before that is said.
+    """
+    if this_process()[0] != 0:
+        return {}
+    recipe, folder = inputs.recipe, inputs.folder / "evaluation"
+    tasks = []
+    for parameters, data in zip(recipe.evaluation, inputs.tasks, strict=True):
+        task_folder = folder / parameters.task
+        found = read_run(task_folder / "first_stage.trec")
+        candidates = {query.query_id: found.get(query.query_id, []) for query in data.queries}
+        tasks.append(_Task(parameters, data, task_folder, candidates, data.documents(candidates)))
+    for system, rank in _systems(inputs):
+        for task in tasks:
+            rank(task)
+        logger.info("evaluated: %s", system)
+        gc.collect()
+    results = [_result(task, recipe.seed) for task in tasks]
+    content = summary(results)
+    write_summary(folder / "summary.json", content)
+    table = "\n\n".join(task_table(result) for result in results)
+    with write_whole(folder / "table.txt") as stream:
+        stream.write(table + "\n")
+    failures = [
+        f"{task.parameters.task}: {failure}"
+        for task in tasks
+        for failure in check_expected(
+            content[task.parameters.task], task.parameters.expected, task.parameters.tolerance
+        )
+    ]
+    if failures:
+        raise InputError("\n".join(["not the figures that the recipe expects:", *failures, "", table]))
+    return {"tasks": [task.parameters.task for task in tasks]}
+
+
+def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
+    """Yield each system with what evaluates it on a task; a model is loaded once and freed before the next."""
+    recipe = inputs.recipe
+
+    def first_stage(task: _Task) -> None:
+        task.runs["first_stage"] = task.candidates
+
+    yield "first_stage", first_stage
+    if not recipe.evaluation:
+        return
+    yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
+    if any(task.teacher == "same" for task in recipe.evaluation):
+        yield "teacher", _teacher(inputs)
+    else:
+        yield "teacher", _teacher_run
+    yield "student", _ranking_with("student", _student(inputs))
+
+
+def _ranking_with(system: str, ranker: Ranker) -> Callable[[_Task], None]:
+    return lambda task: task.rank(system, ranker)
+
+
+def _untrained(inputs: Inputs) -> Ranker:
+    from instruct_distill.models.loading import load_model
+    from instruct_distill.reranker import Reranker
+
+    student = inputs.recipe.student
+    return Reranker(
+        load_model(student.model, revision=student.revision, dtype=student.dtype),
+        student.prompt_record,
+        score=student.score,
+        max_length=student.max_length,
+        document_words=student.document_words,
+        tokens_per_batch=student.tokens_per_batch,
+    )
+
+
+def _student(inputs: Inputs) -> Ranker:
+    from instruct_distill.reranker import Reranker
+
+    return Reranker.from_pretrained(inputs.folder / "student", dtype=inputs.recipe.student.dtype)
+
+
+def _teacher(inputs: Inputs) -> Callable[[_Task], None]:
+    """The recipe's own teacher, where a task asks for it; its labels of test queries stay with the task."""
+    parameters = inputs.recipe.teacher
+    tasks = dict(zip((task.task for task in inputs.recipe.evaluation), inputs.tasks, strict=True))
+
+    def context(task: str) -> Context:
+        return Context(
+            lambda: tasks[task].qrels, lambda: [query.query_id for query in tasks[task].collection.queries()]
+        )
+
+    teacher = load_teacher(parameters, context(next(iter(tasks))))
+
+    def rank(task: _Task) -> None:
+        if task.parameters.teacher != "same":
+            _teacher_run(task)
+            return
+        strategy = teacher.strategy
+        if teacher.engine is None:
+            strategy = load_teacher(parameters, context(task.parameters.task)).strategy
+        store = LabelStore(
+            task.folder / "teacher.labels.jsonl",
+            teacher.fingerprint(task.lists()),
+            [[query.query_id] for query in task.data.queries],
+        )
+        task.rank("teacher", TeacherRanker(strategy, teacher.engine, store))
+
+    return rank
+
+
+def _teacher_run(task: _Task) -> None:
+    """A teacher's ranking that somebody already has."""
+    if not isinstance(task.parameters.teacher, TeacherRun):
+        return
+    found = read_run(task.parameters.teacher.run)
+    if not any(query.query_id in found for query in task.data.queries):
+        raise InputError(
+            f"{task.parameters.teacher.run} ranks none of the queries of {task.parameters.collection}: it has "
+            f"{next(iter(found), None)!r}, the task {task.data.queries[0].query_id!r}"
+        )
+    task.runs["teacher"] = {query.query_id: found.get(query.query_id, []) for query in task.data.queries}
+    write_run(task.folder / "teacher.trec", task.runs["teacher"], "teacher")
+
+
+def _result(task: _Task, seed: int) -> TaskResult:
+    parameters, qrels = task.parameters, task.data.qrels
+    evaluations = {
+        system: evaluate_run(
+            qrels,
+            run,
+            parameters.metrics,
+            relevance_level=parameters.relevance_level,
+            all_judged=parameters.all_judged,
+        )
+        for system, run in task.runs.items()
+    }
+    ceiling = recall_ceiling(
+        qrels,
+        task.candidates,
+        parameters.metrics,
+        relevance_level=parameters.relevance_level,
+        all_judged=parameters.all_judged,
+    )
+    return TaskResult(
+        parameters.task, evaluations, ceiling, task.timings, compare_systems(evaluations, seed=seed)
+    )

@@ -1,0 +1,73 @@
+"""What the stages read from a recipe's collections, opened when it is first needed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from instruct_distill.evaluation.task_data import TaskQueries, candidate_documents, task_queries
+from instruct_distill.recipe import Recipe
+from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.sources import open_collection
+from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.qrels import read_qrels
+from instruct_distill.sources.queries import select_queries
+from instruct_distill.teachers.labelling import CandidateTexts
+from instruct_distill.teachers.strategy import Context
+from instruct_distill.trec import read_run
+
+
+class Inputs:
+    """The collections of one recipe.
+
+    Args:
+        recipe: the recipe.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.folder = recipe.folder
+
+    @cached_property
+    def collection(self) -> Collection:
+        """The collection that is trained on."""
+        return open_collection(self.recipe.collection)
+
+    @cached_property
+    def queries(self) -> list[Query]:
+        """The queries that are labelled."""
+        recipe = self.recipe
+        return select_queries(self.collection, recipe.queries, seed=recipe.seed, default_split="train")
+
+    @cached_property
+    def tasks(self) -> list[TaskQueries]:
+        """The judged queries of each evaluation task."""
+        return [task_queries(task, seed=self.recipe.seed) for task in self.recipe.evaluation]
+
+    @cached_property
+    def candidates(self) -> Run:
+        """The lists that are labelled, as the candidate file has them; queries that found nothing included."""
+        found = read_run(self.folder / "candidates.trec")
+        return {query.query_id: found.get(query.query_id, []) for query in self.queries}
+
+    @cached_property
+    def documents(self) -> dict[str, Document]:
+        """The texts of all candidates that are labelled."""
+        return candidate_documents(self.collection, self.candidates)
+
+    def lists(self) -> list[CandidateTexts]:
+        """Return the queries with the texts of their candidates."""
+        return [
+            CandidateTexts(query, tuple(self.documents[d.doc_id] for d in self.candidates[query.query_id]))
+            for query in self.queries
+        ]
+
+    def context(self) -> Context:
+        """Return what teacher strategies may look at."""
+
+        def qrels() -> Qrels | None:
+            if self.recipe.qrels is not None:
+                return read_qrels(self.recipe.qrels)
+            split = self.recipe.queries.split or ("train" if "train" in self.collection.splits() else None)
+            return self.collection.qrels(split)
+
+        return Context(qrels, lambda: [query.query_id for query in self.collection.queries()])

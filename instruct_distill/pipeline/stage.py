@@ -1,0 +1,174 @@
+"""What a stage of a run leaves behind: ``STAGE.done.json``, and how it is known that it is still valid."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from instruct_distill.errors import InputError, StaleStageError
+from instruct_distill.files import read_json, write_json
+
+STAGES = ("retrieve", "label", "train", "evaluate")
+"""The stages in their order."""
+
+OUTPUTS = {
+    "retrieve": ("candidates.trec", "evaluation"),
+    "label": ("labels.jsonl",),
+    "train": ("checkpoints", "student", "training.jsonl"),
+    "evaluate": ("evaluation/summary.json", "evaluation/table.txt"),
+}
+"""What each stage writes into the run's folder; shards and systems' runs belong to them by their places."""
+
+
+def this_process() -> tuple[int, int]:
+    """Return (rank, number of processes) of this launch, without importing torch."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def digest(*paths: str | os.PathLike[str]) -> str:
+    """Return a SHA-256 over the content of files, those that are not there included as such."""
+    total = hashlib.sha256()
+    for path in map(Path, paths):
+        total.update(path.name.encode())
+        if path.exists():
+            with open(path, "rb") as stream:
+                while block := stream.read(1 << 22):
+                    total.update(block)
+    return total.hexdigest()
+
+
+def flatten(content: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested dicts and lists as one dict with dotted keys."""
+    if isinstance(content, Mapping):
+        items = [(str(key), value) for key, value in content.items()]
+    elif isinstance(content, (list, tuple)):
+        items = [(str(key), value) for key, value in enumerate(content)]
+    else:
+        return {prefix: content}
+    flat: dict[str, Any] = {}
+    for key, value in items:
+        flat.update(flatten(value, f"{prefix}.{key}" if prefix else key))
+    return flat
+
+
+class Stage:
+    """One stage of one run.
+
+    Args:
+        folder: the run's folder.
+        name: one of :data:`STAGES`.
+        keys: the parts of the recipe that the stage reads.
+        inputs: name → fingerprint of what it reads besides.
+    """
+
+    def __init__(self, folder: Path, name: str, keys: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+        self.folder, self.name = folder, name
+        self._reads = {"keys": flatten(keys), "inputs": dict(inputs)}
+        text = json.dumps(self._reads, sort_keys=True, ensure_ascii=False)
+        self._hash = hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    @property
+    def done_file(self) -> Path:
+        """Written last."""
+        return self.folder / f"{self.name}.done.json"
+
+    @property
+    def _started_file(self) -> Path:
+        return self.folder / f"{self.name}.started.json"
+
+    def outcome(self) -> dict[str, Any] | None:
+        """Return what the finished stage found out, or None where it is not finished.
+
+        Raises:
+            StaleStageError: the stage, finished or begun, belongs to another recipe or to other inputs.
+        """
+        for file in (self.done_file, self._started_file):
+            if file.exists():
+                there = read_json(file)
+                if not isinstance(there, dict) or "hash" not in there:
+                    raise InputError(f"{file}: damaged; use redo={self.name} to make the stage again")
+                if there["hash"] != self._hash:
+                    raise StaleStageError(self._difference(there))
+                if file == self.done_file:
+                    outcome: dict[str, Any] = there["outcome"]
+                    return outcome
+        return None
+
+    def begin(self) -> None:
+        """Note what the stage is about to be made from, so that its unfinished files are not mistaken."""
+        if not self._started_file.exists():
+            write_json(self._started_file, {"hash": self._hash, **self._reads})
+
+    def finish(self, outcome: Mapping[str, Any]) -> None:
+        """Write the done-file."""
+        write_json(self.done_file, {"hash": self._hash, **self._reads, "outcome": dict(outcome)})
+        self._started_file.unlink(missing_ok=True)
+
+    def wait(self) -> dict[str, Any]:
+        """Wait until the main process has finished the stage, and return its outcome.
+
+        Polls the file rather than waiting in a collective operation, which would time out after some minutes.
+        """
+        while (outcome := self.outcome()) is None:
+            time.sleep(0.2)
+        return outcome
+
+    def _difference(self, there: Mapping[str, Any]) -> str:
+        lines = []
+        for kind in ("keys", "inputs"):
+            old, new = there.get(kind, {}), self._reads[kind]
+            for key in dict.fromkeys([*old, *new]):
+                if old.get(key) != new.get(key):
+                    lines.append(f"  {key}: {_short(old.get(key))} there, {_short(new.get(key))} now")
+        return "\n".join(
+            [
+                f"{self.folder}: the stage '{self.name}' was made from something else than this recipe says",
+                *lines[:20],
+                f"Two ways on: give the run another name (name=...), or make the stage and those after it again "
+                f"(redo={self.name}; the old files are moved aside).",
+            ]
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def redo(folder: Path, stage: str) -> Path | None:
+    """Move the files of a stage and of those after it aside; nothing is deleted.
+
+    Returns:
+        the folder where they are now, or None where there was nothing to move.
+
+    Raises:
+        InputError: there is no such stage.
+    """
+    if stage not in STAGES:
+        raise InputError(f"redo={stage}: unknown stage (known: {', '.join(STAGES)})")
+    later = STAGES[STAGES.index(stage) :]
+    paths = []
+    for name in later:
+        paths += [folder / f"{name}.done.json", folder / f"{name}.started.json"]
+        paths += [folder / output for output in OUTPUTS[name]]
+    paths += list(folder.glob("labels.jsonl.process-*")) if "label" in later else []
+    if "retrieve" not in later:
+        # what the systems made of the candidates goes, the candidates stay
+        paths += [path for path in folder.glob("evaluation/*/*") if path.name != "first_stage.trec"]
+    there = [path for path in dict.fromkeys(paths) if path.exists()]
+    if not there:
+        return None
+    number = 1
+    while (aside := folder / f"old-{number}").exists():
+        number += 1
+    for path in there:
+        target = aside / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, target)
+    return aside

@@ -1,0 +1,87 @@
+"""The recipe's teacher, ready to be asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from instruct_distill.inference.engine import Engine
+from instruct_distill.prompts.prompt import Prompt
+from instruct_distill.teachers.labelling import CandidateTexts, prompt_of, strategy_of
+from instruct_distill.teachers.parameters import TeacherParameters
+from instruct_distill.teachers.strategy import Context, Strategy
+
+
+class Teacher(NamedTuple):
+    """A strategy with what answers its questions.
+
+    Args:
+        parameters: the recipe's section.
+        strategy: how candidates are compared.
+        prompt: the prompt record; None where nothing is asked.
+        engine: the loaded model; None where nothing is asked.
+        revision: the model's commit or the digest of its weights, or of the ranking's file.
+        dtype: the number format that the model computes in; empty where nothing is asked.
+    """
+
+    parameters: TeacherParameters
+    strategy: Strategy
+    prompt: Prompt | None
+    engine: Engine | None
+    revision: str
+    dtype: str
+
+    def fingerprint(self, lists: Sequence[CandidateTexts]) -> dict[str, Any]:
+        """Return everything that labels depend on, as JSON values, for the label file's header."""
+        asked = self.parameters
+        texts = hashlib.sha256()
+        for item in lists:
+            for part in (*item.query, *(text for document in item.documents for text in document)):
+                texts.update(part.encode("utf-8") + b"\0")
+            texts.update(b"\n")
+        about_model = {
+            "dtype": self.dtype,
+            "prompt": self.prompt.as_dict() if self.prompt else None,
+            "max_length": asked.max_length,
+            "document_words": asked.document_words,
+            "tokens_per_batch": asked.tokens_per_batch,
+        }
+        return {
+            "teacher": asked.model or asked.run or asked.permutations or "qrels",
+            "revision": self.revision,
+            "strategy": asked.kind,
+            **(about_model if self.engine else {}),
+            "prompts_per_chunk": asked.prompts_per_chunk,
+            "lists": len(lists),
+            "texts": texts.hexdigest()[:32],
+        }
+
+
+def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
+    """Load the model that a teacher section names, if it names one.
+
+    Raises:
+        InputError: the model cannot be loaded, or the prompt does not fit the strategy.
+    """
+    strategy = strategy_of(parameters, context)
+    prompt = prompt_of(parameters, strategy)
+    if prompt is None:
+        from instruct_distill.pipeline.stage import digest
+
+        file = parameters.run or parameters.permutations
+        return Teacher(parameters, strategy, None, None, digest(file)[:16] if file else "", "")
+    from instruct_distill.inference.local import LocalEngine
+    from instruct_distill.models.loading import load_model
+    from instruct_distill.models.precision import dtype_name
+
+    assert parameters.model is not None
+    loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
+    engine = LocalEngine(
+        loaded,
+        prompt,
+        max_length=parameters.max_length,
+        document_words=parameters.document_words,
+        tokens_per_batch=parameters.tokens_per_batch,
+    )
+    return Teacher(parameters, strategy, prompt, engine, loaded.revision, dtype_name(loaded.model.model.dtype))

@@ -1,0 +1,96 @@
+"""The stage ``train``: the student learns the teacher's order."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from instruct_distill.errors import InputError
+from instruct_distill.files import read_json
+from instruct_distill.labels import read_header, read_labels
+from instruct_distill.pipeline.inputs import Inputs
+from instruct_distill.pipeline.stage import this_process
+from instruct_distill.training.lists import TrainingList, training_list
+
+logger = logging.getLogger(__name__)
+
+
+def train_student(inputs: Inputs) -> dict[str, Any]:
+    """Write ``checkpoints/``, ``training.jsonl`` and ``student/``.
+
+    Returns:
+        steps, seconds, tokens and the agreement with the teacher.
+    """
+    # torch is imported by the stages that need it
+    from instruct_distill.models.loading import load_model
+    from instruct_distill.models.precision import dtype_name
+    from instruct_distill.student_folder import StudentRecord, write_student
+    from instruct_distill.training.loop import train
+
+    recipe, folder = inputs.recipe, inputs.folder
+    student = recipe.student
+    lists = labelled_lists(inputs)
+    loaded = load_model(student.model, revision=student.revision, dtype=recipe.training.precision)
+    trained = train(
+        loaded,
+        student,
+        lists,
+        recipe.training,
+        seed=recipe.seed,
+        checkpoints=folder / "checkpoints",
+        log=folder / "training.jsonl",
+    )
+    if trained.agreement is not None and trained.agreement <= 0:
+        logger.warning(
+            "the student does not agree with its own training labels (Kendall tau %.3f): "
+            "it learned nothing, or learned the order backwards",
+            trained.agreement,
+        )
+    if this_process()[0] == 0:
+        record = StudentRecord(
+            family=loaded.model.family,
+            prompt=student.prompt_record,
+            score=student.score,
+            max_length=student.max_length,
+            document_words=student.document_words,
+            dtype=dtype_name(loaded.model.model.dtype),
+            base_model=student.model,
+            base_revision=loaded.revision,
+            training={
+                "recipe": recipe.name,
+                "collection": recipe.collection,
+                "queries": len(lists),
+                "teacher": read_header(folder / "labels.jsonl"),
+                "label_statistics": read_json(folder / "label.done.json")["outcome"],
+                **{k: v for k, v in recipe.as_dict()["training"].items()},
+            },
+        )
+        write_student(folder / "student", loaded, record)
+    logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
+    return {"lists": len(lists), **trained._asdict()}
+
+
+def labelled_lists(inputs: Inputs) -> list[TrainingList]:
+    """Return the labelled lists with their texts, in candidate-file order.
+
+    Raises:
+        InputError: a label names a query or a document that the candidates do not have.
+    """
+    queries = {query.query_id: query for query in inputs.queries}
+    lists = []
+    for label in read_labels(inputs.folder / "labels.jsonl"):
+        if label.query_id not in queries:
+            raise InputError(f"{inputs.folder / 'labels.jsonl'}: query {label.query_id!r} is not in the collection")
+        missing = [doc_id for doc_id in label.doc_ids if doc_id not in inputs.documents]
+        if missing:
+            raise InputError(
+                f"{inputs.folder / 'labels.jsonl'}: document {missing[0]!r} of query {label.query_id!r} "
+                "is not among the candidates"
+            )
+        documents = [inputs.documents[doc_id] for doc_id in label.doc_ids]
+        lists.append(training_list(queries[label.query_id], documents, label, inputs.recipe.training.ties))
+    return lists
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"

@@ -1,0 +1,43 @@
+"""A teacher as a reranker: slow, but what the student is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from instruct_distill.inference.engine import Engine
+from instruct_distill.labels import LabelStore, read_labels
+from instruct_distill.records import Document, ListLabel, Query, RankedDocument
+from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
+from instruct_distill.teachers.strategy import Strategy
+
+
+class TeacherRanker:
+    """Ranks by the teacher's labels; every label is written down, and none is asked for twice.
+
+    Args:
+        strategy: how candidates are compared.
+        engine: what answers, or None for a strategy that asks nothing.
+        store: where labels go; each query is a chunk of its own.
+    """
+
+    def __init__(self, strategy: Strategy, engine: Engine | None, store: LabelStore) -> None:
+        self._strategy, self._engine, self._store = strategy, engine, store
+        self._known = {label.query_id: label for label in read_labels(store.path)}
+        self._chunk_of = {chunk[0]: number for number, chunk in enumerate(store.chunks)}
+
+    def rank(self, query: Query, documents: Sequence[Document]) -> list[RankedDocument]:
+        """Return all documents, best first; equal scores keep the order given."""
+        label = self._known.get(query.query_id) or self._ask(query, documents)
+        scores = np.array(label.scores, dtype=np.float32)
+        return [
+            RankedDocument(int(i), documents[i].doc_id, float(scores[i]), rank, documents[i].full_text)
+            for rank, i in enumerate(np.argsort(-scores, kind="stable"), start=1)
+        ]
+
+    def _ask(self, query: Query, documents: Sequence[Document]) -> ListLabel:
+        (label,) = label_chunk(self._strategy, self._engine, [CandidateTexts(query, tuple(documents))])
+        self._store.append(self._chunk_of[query.query_id], [label])
+        self._known[query.query_id] = label
+        return label
