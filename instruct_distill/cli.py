@@ -103,6 +103,20 @@ def plan(recipe: RecipeFile, overrides: Overrides = None) -> None:
 
 
 @app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
+    task: Annotated[str, typer.Argument(help="A collection with judgements, such as beir:FOLDER.")],
+    depth: Annotated[int, typer.Option("--depth", help="Candidates of each query.")] = 100,
+) -> None:
+    """Rerank a collection's BM25 candidates and print nDCG beside the first stage's."""
+    from instruct_distill.evaluation.evaluate import evaluate as evaluate_ranker
+    from instruct_distill.evaluation.table import task_table
+    from instruct_distill.reranker import Reranker
+
+    typer.echo(task_table(evaluate_ranker(Reranker.from_pretrained(model), task, depth=depth)))
+
+
+@app.command()
 def rank(
     model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
     query: Annotated[str, typer.Option("--query", help="The query.")],

@@ -71,6 +71,7 @@ def load_model(
     Raises:
         InputError: the model or its tokenizer is missing, has another architecture, or lacks weights.
     """
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -96,7 +97,7 @@ def load_model(
             output_loading_info=True,
             **where,
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     problems = [
         f"{kind.replace('_', ' ')}: {sorted(map(str, info[kind]))[:5]}" for kind in info if info[kind]
@@ -116,7 +117,7 @@ def load_model(
             f"the model {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
         )
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    answer_model = family(model.to(device).eval(), pad_id)
+    answer_model = family(model.to(device), pad_id).eval()
     return LoadedModel(answer_model, tokenizer, name, _revision(folder, config))
 
 

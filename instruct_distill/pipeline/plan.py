@@ -1,0 +1,48 @@
+"""What a recipe will ask for, before a model is loaded."""
+
+from __future__ import annotations
+
+from instruct_distill.evaluation.parameters import TeacherRun
+from instruct_distill.pipeline.inputs import Inputs
+from instruct_distill.recipe import Recipe
+from instruct_distill.teachers.labelling import strategy_of
+from instruct_distill.training.lists import steps_per_epoch
+from instruct_distill.training.parameters import RandomDocuments
+
+
+def plan_of(recipe: Recipe) -> str:
+    """Return the counts of prompts and steps of each stage, as text.
+
+    Candidate lists that are there already are counted as they are, others at their full depth.
+
+    Raises:
+        InputError: a collection cannot be read.
+    """
+    inputs = Inputs(recipe)
+    strategy = strategy_of(recipe.teacher, inputs.context())
+    if (recipe.folder / "retrieve.done.json").exists():
+        lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
+    else:
+        lengths, known = [recipe.candidates.depth] * len(inputs.queries), "at most"
+    prompts = sum(strategy.prompts(length) for length in lengths)
+    chosen = recipe.training.documents_per_list
+    per_list = [min(n, chosen.random) if isinstance(chosen, RandomDocuments) else n for n in lengths]
+    steps = recipe.training.epochs * steps_per_epoch(len(lengths), recipe.training.lists_per_step)
+    lines = [
+        f"{recipe.name}: {recipe.folder}",
+        f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
+        f"label     {prompts:,} prompts by {recipe.teacher.model or recipe.teacher.kind} ({recipe.teacher.kind})",
+        f"train     {steps:,} optimizer steps, {recipe.training.epochs * sum(per_list):,} documents",
+    ]
+    for task, data in zip(recipe.evaluation, inputs.tasks, strict=True):
+        depth = min(task.depth or task.candidates.depth, task.candidates.depth)
+        pairs = len(data.queries) * depth
+        teacher = 0
+        if task.teacher == "same":
+            teacher = len(data.queries) * strategy.prompts(depth)
+        kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{teacher:,} prompts"
+        lines.append(
+            f"evaluate  {task.task}: {len(data.queries):,} queries; zero_shot and student {pairs:,} prompts each, "
+            f"teacher {kind} (at most)"
+        )
+    return "\n".join(lines)
