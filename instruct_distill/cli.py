@@ -24,9 +24,13 @@ app = typer.Typer(
 RecipeFile = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file.")]
 Overrides = Annotated[
     Optional[list[str]],  # noqa: UP045 (typer reads it at run time on Python 3.10 too)
-    typer.Argument(metavar="[key=value ...]", help="Keys that win over the file; redo=STAGE makes a stage again."),
+    typer.Argument(
+        metavar="[key=value ...]", help="Keys that win over the file; redo=STAGE makes a stage again."
+    ),
 ]
-Smoke = Annotated[bool, typer.Option("--smoke", help="A size that shows whether it works; its figures mean nothing.")]
+Smoke = Annotated[
+    bool, typer.Option("--smoke", help="A size that shows whether it works; its figures mean nothing.")
+]
 
 
 def _load(recipe: str, overrides: Sequence[str] | None, smoke: bool = False) -> tuple[Recipe, str | None]:
@@ -120,8 +124,12 @@ def evaluate(
 def rank(
     model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
     query: Annotated[str, typer.Option("--query", help="The query.")],
-    documents: Annotated[str, typer.Option("--documents", help="A file with one document a line; - for stdin.")],
-    top_k: Annotated[Optional[int], typer.Option("--top-k", help="How many to print; all if left out.")] = None,  # noqa: UP045
+    documents: Annotated[
+        str, typer.Option("--documents", help="A file with one document a line; - for stdin.")
+    ],
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", help="How many to print; all if left out.")
+    ] = None,
 ) -> None:
     """Rank the lines of a file for a query: rank, score and text, tab-separated."""
     from instruct_distill.files import read_lines
@@ -133,7 +141,7 @@ def rank(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; the library's own errors are printed without a traceback and exit with status 2."""
+    """Run the command; errors that a user can mend are printed without a traceback, with exit status 2."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -143,6 +151,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     try:
         app(args=list(arguments) if arguments is not None else None)
-    except InstructDistillError as error:
+    except (InstructDistillError, OSError) as error:  # OSError: no space, no right to read or write
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -82,19 +82,25 @@ def write_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
 
     The content goes to a temporary name in the same folder, is flushed to the disk and renamed; after an
     error or a kill the old file, or none, is what stands there.
+
+    Raises:
+        InputError: the file cannot be written: no right to, no space, or a file where its folder should be.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, mode, **text) as stream:  # type: ignore[call-overload]
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error})") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

@@ -224,10 +224,10 @@ class LabelStore:
     def _open_own(self) -> None:
         """Start the file, or cut it back to its last whole chunk."""
         if self._own.exists():
-            keep, unfinished, missing = 0, 0, set[str]()
+            keep, unfinished, missing, whole = 0, 0, set[str](), set[int]()
             for number, end, record in _complete_lines(self._own):
                 if number == 1:
-                    self._compare(record)
+                    self._compare(record, self._own)
                     keep = end
                     continue
                 query_id = from_record(record, f"{self._own} line {number}").query_id
@@ -235,8 +235,9 @@ class LabelStore:
                     raise InputError(
                         f"{self._own} line {number}: query {query_id!r} is not in the candidate file"
                     )
-                if not missing:
-                    missing = set(self.chunks[self._chunk_of[query_id]])
+                chunk = self._chunk_of[query_id]
+                if not missing and chunk not in whole:
+                    missing = set(self.chunks[chunk])
                 if query_id not in missing:
                     raise InputError(
                         f"{self._own} line {number}: query {query_id!r} stands there out of its place or "
@@ -247,6 +248,7 @@ class LabelStore:
                 unfinished = number
                 if not missing:
                     keep, unfinished = end, 0
+                    whole.add(chunk)
             if keep:
                 if unfinished or keep < self._own.stat().st_size:
                     os.truncate(self._own, keep)
@@ -254,10 +256,10 @@ class LabelStore:
         with write_whole(self._own) as stream:
             stream.write(self._header())
 
-    def _compare(self, header: dict[str, Any]) -> None:
+    def _compare(self, header: dict[str, Any], file: Path) -> None:
         there = header.get("fingerprint")
         if header.get("labels") != FORMAT or not isinstance(there, dict):
-            raise InputError(f"{self._own} line 1: expected a header with labels: {FORMAT} and a fingerprint")
+            raise InputError(f"{file} line 1: expected a header with labels: {FORMAT} and a fingerprint")
         changed = [
             key for key in {**there, **self.fingerprint} if there.get(key) != self.fingerprint.get(key)
         ]
@@ -266,7 +268,7 @@ class LabelStore:
                 f"{key}: {there.get(key)!r} there, {self.fingerprint.get(key)!r} now" for key in changed
             )
             raise InputError(
-                f"{self._own} was made with other settings ({what}); choose another name=, or redo=label "
+                f"{file} was made with other settings ({what}); choose another name=, or redo=label "
                 "(the old file is moved aside)"
             )
 
@@ -277,7 +279,7 @@ class LabelStore:
                 continue
             for number, _, record in _complete_lines(file):
                 if number == 1:
-                    self._compare(record)
+                    self._compare(record, file)
                 else:
                     there.add(str(record.get("query_id")))
         return {i for i, chunk in enumerate(self.chunks) if there.issuperset(chunk)}

@@ -6,21 +6,22 @@ import dataclasses
 import os
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
 from instruct_distill import recipe_text
 from instruct_distill.candidates.parameters import CandidateParameters
-from instruct_distill.errors import InputError, RecipeError
+from instruct_distill.errors import RecipeError
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
 from instruct_distill.files import read_lines, write_whole
 from instruct_distill.recipe_text import RecipeText
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
-from instruct_distill.sources import open_collection, prefixes
+from instruct_distill.sources import check_prefix, open_collection
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.parameters import QueriesParameters
 from instruct_distill.teachers.labelling import prompt_of, strategy_of
@@ -66,39 +67,25 @@ class Recipe:
             raise ValueError(f"{name!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         return name
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Recipe:
-        problems = []
-        for place, collection in [
-            ("collection", self.collection),
-            *((f"evaluation.{i}.collection", task.collection) for i, task in enumerate(self.evaluation)),
-        ]:
-            prefix = collection.partition(":")[0]
-            if prefix not in prefixes():
-                problems.append(
-                    f"{place}: unknown collection prefix {prefix!r}{nearest(prefix, prefixes())} "
-                    f"(known: {', '.join(prefixes())})"
-                )
-        try:
-            nothing = Context(qrels=lambda: None, query_ids=list)
-            prompt_of(self.teacher, strategy_of(self.teacher, nothing))
-        except InputError as error:
-            problems.append(f"teacher: {error}")
-        names = [task.task for task in self.evaluation]
-        problems += [
-            f"evaluation: {names.count(name)} tasks are called {name!r}; give each its own 'name'"
-            for name in dict.fromkeys(names)
-            if names.count(name) > 1
-        ]
-        for i, task in enumerate(self.evaluation):
-            if task.depth is not None and task.depth > task.candidates.depth and task.candidates.method == "bm25":
-                problems.append(
-                    f"evaluation.{i}.depth: {task.depth} candidates cannot be reranked, "
-                    f"candidates.depth is {task.candidates.depth}"
-                )
-        if problems:
-            raise ValueError("\n".join(problems))
-        return self
+    @field_validator("collection")
+    @classmethod
+    def _prefix_is_known(cls, collection: str) -> str:
+        return check_prefix(collection)
+
+    @field_validator("teacher")
+    @classmethod
+    def _prompt_fits_the_strategy(cls, teacher: TeacherParameters) -> TeacherParameters:
+        nothing = Context(qrels=lambda: None, query_ids=list)
+        prompt_of(teacher, strategy_of(teacher, nothing))
+        return teacher
+
+    @field_validator("evaluation")
+    @classmethod
+    def _tasks_have_their_own_names(cls, tasks: list[EvaluationParameters]) -> list[EvaluationParameters]:
+        for name, times in Counter(task.task for task in tasks).items():
+            if times > 1:
+                raise ValueError(f"{times} tasks are called {name!r}; give each its own 'name'")
+        return tasks
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
@@ -160,7 +147,7 @@ class Recipe:
         return Path(self.runs) / self.name
 
     def smaller(self) -> Recipe:
-        """Return the recipe in a size that shows in a minute or two whether it works: its figures mean nothing."""
+        """Return the recipe in a size that shows in minutes whether it works; its figures mean nothing."""
         tasks = [
             dataclasses.replace(
                 task,
@@ -176,7 +163,9 @@ class Recipe:
             name=f"{self.name}-smoke",
             queries=dataclasses.replace(self.queries, sample=min(self.queries.sample or 8, 8)),
             candidates=dataclasses.replace(self.candidates, depth=min(self.candidates.depth, 5)),
-            training=dataclasses.replace(self.training, epochs=min(self.training.epochs, 1), lists_per_step=4),
+            training=dataclasses.replace(
+                self.training, epochs=min(self.training.epochs, 1), lists_per_step=4
+            ),
             evaluation=tasks,
         )
 
@@ -192,7 +181,9 @@ class Recipe:
             prefix, _, location = collection.partition(":")
             named.append(location if location and prefix != "irds" else None)
         for model in (self.teacher.model, self.student.model):
-            named.append(model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None)
+            named.append(
+                model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None
+            )
         return [name for name in dict.fromkeys(named) if name and not os.path.exists(name)]
 
     def open(self) -> Collection:
@@ -223,9 +214,6 @@ def _problems(error: ValidationError, found: RecipeText) -> Iterator[str]:
             message = f"unknown key{nearest(key, keys)} (known: {', '.join(keys)})"
         elif detail["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
             message = "is missing"
-        elif detail["type"] == "value_error" and not path:
-            yield from message.split("\n")
-            continue
         elif detail["type"] != "value_error":
             given = detail["input"]
             message = f"{message[0].lower()}{message[1:]}" + (
@@ -236,10 +224,10 @@ def _problems(error: ValidationError, found: RecipeText) -> Iterator[str]:
         yield f"{place}: {' or '.join(dict.fromkeys(messages))}"
 
 
-def _known_path(location: tuple[str | int, ...]) -> tuple[recipe_text.Path, type | None]:
-    """Return the recipe's own path of a pydantic location, without its tags, and the section that holds it."""
+def _known_path(location: tuple[str | int, ...]) -> tuple[recipe_text.Path, Any]:
+    """Return the recipe's own path of a pydantic location, without tags, and the section that holds it."""
     path: list[str | int] = []
-    section: type | None = Recipe
+    section: Any = Recipe
     candidates: list[Any] = []
     for position, part in enumerate(location):
         last = position == len(location) - 1

@@ -131,7 +131,11 @@ def _value(text: str) -> Any:
 def _plain(node: Node, path: Path, lines: dict[Path, int], problems: list[str]) -> Any:
     """Turn a YAML node into dicts, lists and strings; unquoted null, ~ and nothing are None."""
     if isinstance(node, ScalarNode):
-        return None if node.style is None and node.value in ("", "~", "null", "Null", "NULL") else str(node.value)
+        return (
+            None
+            if node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+            else str(node.value)
+        )
     if isinstance(node, SequenceNode):
         return [_plain(item, (*path, i), lines, problems) for i, item in enumerate(node.value)]
     assert isinstance(node, MappingNode)
@@ -152,15 +156,19 @@ def _plain(node: Node, path: Path, lines: dict[Path, int], problems: list[str]) 
 
 def _set(content: Any, path: Path, value: Any) -> None:
     """Set a value in nested dicts and lists; sections that are missing are made."""
-    for part, following in zip(path[:-1], path[1:], strict=True):
+    for part in path[:-1]:
         if isinstance(content, dict) and content.get(str(part)) is None:
-            content[str(part)] = [] if isinstance(following, int) else {}
-        content = content[part] if isinstance(content, list) else content[str(part)]
+            content[str(part)] = {}
+        content = content[_position(content, part)]
         if not isinstance(content, (dict, list)):
             raise InputError(f"{part} is a single value, it has no keys")
-    if isinstance(content, list):
-        if not isinstance(path[-1], int) or path[-1] >= len(content):
-            raise InputError(f"the list has the positions 0 to {len(content) - 1}")
-        content[path[-1]] = value
-    else:
-        content[str(path[-1])] = value
+    content[_position(content, path[-1])] = value
+
+
+def _position(content: dict[str, Any] | list[Any], part: str | int) -> Any:
+    """Return the key or the position that a part of a path means in a dict or a list."""
+    if isinstance(content, dict):
+        return str(part)
+    if not isinstance(part, int) or part >= len(content):
+        raise InputError(f"{part!r} is no position in a list of {len(content)}; the first is 0")
+    return part

@@ -7,6 +7,7 @@ record) is turned into these once, at the border.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 Qrels = dict[str, dict[str, int]]
@@ -90,7 +91,8 @@ class ListLabel(NamedTuple):
     comparisons: tuple[Comparison, ...] = ()
 
 
-class RankedDocument(NamedTuple):
+@dataclass(frozen=True)
+class RankedDocument:
     """A document as a reranker returns it.
 
     Args:

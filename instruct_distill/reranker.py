@@ -140,7 +140,7 @@ class Reranker:
         return [
             RankedDocument(
                 index,
-                documents[index].doc_id if isinstance(documents[index], Document) else None,  # type: ignore[union-attr]
+                documents[index].doc_id if isinstance(documents[index], Document) else None,
                 score,
                 rank,
                 texts[index].full_text if isinstance(documents[index], Document) else texts[index].text,

@@ -107,6 +107,8 @@ def _compare_shapes(folder: Path, model: Any) -> None:
     tied = set(getattr(model, "all_tied_weights_keys", None) or {})
     for name, tensor in model.state_dict().items():
         if name in written and written[name] != tuple(tensor.shape):
-            raise InputError(f"{folder}: {name} was written as {written[name]}, the model has {tuple(tensor.shape)}")
+            raise InputError(
+                f"{folder}: {name} was written as {written[name]}, the model has {tuple(tensor.shape)}"
+            )
         if name not in written and name not in tied:
             raise InputError(f"{folder}: {name} was not written")

@@ -99,7 +99,7 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    words = "Question passage query relevant answer Answer Yes No Passage A B Y N Movie the is of to".split()
+    words = ["Question", "passage", "query", "relevant", "answer", "Answer", "Yes", "No", "Passage", "A", "B", "Y", "N", "Movie", "the", "is", "of", "to"]
     trainer = trainers.BpeTrainer(
         vocab_size=600,
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from instruct_distill.trec import read_run, write_run
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.records import ScoredDocument
+from instruct_distill.trec import read_run, write_run
 
 LINES = [
     ["q1", "Q0", "IPCC_report,_1992", "1", "12", "bm25"],

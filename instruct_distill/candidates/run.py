@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from instruct_distill.candidates.lists import fit
 from instruct_distill.candidates.parameters import CandidateParameters
-from instruct_distill.trec import read_run
 from instruct_distill.errors import InputError
 from instruct_distill.records import Query, Run
 from instruct_distill.sources.collection import Collection
+from instruct_distill.trec import read_run
 
 
 def candidates(collection: Collection, queries: Sequence[Query], parameters: CandidateParameters) -> Run:

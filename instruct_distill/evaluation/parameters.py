@@ -12,6 +12,7 @@ from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.evaluation.measures import parse_metrics
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
+from instruct_distill.sources import check_prefix
 from instruct_distill.sources.parameters import QueriesParameters
 
 SYSTEMS = ("first_stage", "zero_shot", "teacher", "student")
@@ -71,6 +72,11 @@ class EvaluationParameters:
         """The task's name: as given, or made from the collection."""
         return self.name or task_name(self.collection)
 
+    @field_validator("collection")
+    @classmethod
+    def _prefix_is_known(cls, collection: str) -> str:
+        return check_prefix(collection)
+
     @field_validator("name")
     @classmethod
     def _name_is_a_file_name(cls, name: str | None) -> str | None:
@@ -82,6 +88,15 @@ class EvaluationParameters:
     @classmethod
     def _metrics_are_known(cls, metrics: list[str]) -> list[str]:
         return [metric.name for metric in parse_metrics(metrics)]
+
+    @model_validator(mode="after")
+    def _depth_is_there(self) -> Self:
+        if self.candidates.method == "bm25" and (self.depth or 0) > self.candidates.depth:
+            raise ValueError(
+                f"depth: {self.depth} candidates cannot be reranked, candidates.depth is "
+                f"{self.candidates.depth}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _expected_is_evaluated(self) -> Self:

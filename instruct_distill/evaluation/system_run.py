@@ -64,7 +64,9 @@ def _read(file: Path) -> dict[str, RerankedList]:
             end += len(raw)
             try:
                 record = json.loads(raw.decode("utf-8"))
-                documents = [ScoredDocument(str(doc_id), float(score)) for doc_id, score in record["documents"]]
+                documents = [
+                    ScoredDocument(str(doc_id), float(score)) for doc_id, score in record["documents"]
+                ]
                 item = RerankedList(
                     record["query_id"], documents, int(record["reranked"]), float(record["seconds"])
                 )

@@ -63,6 +63,9 @@ class LocalEngine:
 
     def log_likelihood(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
+        silent = next((q.query.query_id for q in questions if not q.query.text.strip()), None)
+        if silent is not None:
+            raise InputError(f"query {silent!r} has no text whose probability could be asked for")
         written = [self.encoder.encode_continuation(question.query.text) for question in questions]
         return self._in_batches(
             questions,
@@ -123,10 +126,11 @@ class LocalEngine:
 @contextmanager
 def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
     """Switch dropout and gradients off, and leave the model as it was."""
-    training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
-        model.train(training)
+        for module, training in modes:
+            module.training = training

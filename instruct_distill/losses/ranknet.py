@@ -9,7 +9,7 @@ from instruct_distill.losses.target import Target, ordered_pairs
 
 
 def loss(scores: torch.Tensor, target: Target) -> torch.Tensor:
-    """Return the mean over a list's ordered pairs of log(1 + exp(s_j − s_i)), i ranked above j by the teacher.
+    """Return the mean over a list's ordered pairs of log(1 + exp(s_j − s_i)), i the teacher's better one.
 
     Burges et al., "Learning to rank using gradient descent" (2005); arXiv 2311.01555, section 3.3, which
     prints the sign the other way round.

@@ -16,7 +16,7 @@ _LONGEST = 512
 
 
 def use_cpu_attention(model: Any) -> None:
-    """Let a model on a CPU that uses fused attention use :func:`attention` instead; others stay as they are."""
+    """Let a model that uses fused attention on a CPU use :func:`attention`; others stay as they are."""
     if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(_NAME)
 
@@ -54,7 +54,12 @@ def attention(
     """
     batch, heads, queries, width = query.shape
     groups, keys = key.shape[1], key.shape[2]
-    if query.dtype != torch.bfloat16 or not module.training or max(queries, keys) > _LONGEST or kwargs.get("softcap"):
+    if (
+        query.dtype != torch.bfloat16
+        or not module.training
+        or max(queries, keys) > _LONGEST
+        or kwargs.get("softcap")
+    ):
         fused: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module,
             query,

@@ -95,6 +95,7 @@ def load_model(
             dtype=choose_dtype(dtype, device, config),
             use_safetensors=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
             **where,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:

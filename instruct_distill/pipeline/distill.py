@@ -62,7 +62,7 @@ def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = 
         redo_from: make this stage and those after it again; the old files are moved aside.
 
     Raises:
-        InputError: an input is not usable, a stage was made by another recipe, or a figure is not as expected.
+        InputError: an input is not usable, a stage is another recipe's, or a figure is not as expected.
         NonFiniteScoreError: a model answered with NaN or infinity.
     """
     is_main = this_process()[0] == 0

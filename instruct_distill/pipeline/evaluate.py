@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from instruct_distill.errors import InputError
+from instruct_distill.evaluation.evaluate import task_result
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
 from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
-from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
 from instruct_distill.evaluation.summary import check_expected, summary, write_summary
 from instruct_distill.evaluation.system_run import rank_with_resume
 from instruct_distill.evaluation.table import task_table
-from instruct_distill.evaluation.task import TaskResult, compare_systems
 from instruct_distill.evaluation.task_data import TaskQueries
 from instruct_distill.files import write_whole
 from instruct_distill.labels import LabelStore
@@ -45,7 +44,7 @@ class _Task:
     timings: dict[str, Timing] = dataclasses.field(default_factory=dict)
 
     def rank(self, system: str, ranker: Ranker) -> None:
-        """Put the task's lists through a system and write its run; what is there already is not done again."""
+        """Put the task's lists through a system and write its run, going on from what is there."""
         partial = self.folder / f"{system}.jsonl"
         lists = rank_with_resume(
             ranker,
@@ -97,7 +96,10 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
             rank(task)
         logger.info("evaluated: %s", system)
         gc.collect()
-    results = [_result(task, recipe.seed) for task in tasks]
+    results = [
+        task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)
+        for task in tasks
+    ]
     content = summary(results)
     write_summary(folder / "summary.json", content)
     table = "\n\n".join(task_table(result) for result in results)
@@ -116,7 +118,7 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
 
 
 def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
-    """Yield each system with what evaluates it on a task; a model is loaded once and freed before the next."""
+    """Yield each system with what evaluates it on a task; one model is in memory at a time."""
     recipe = inputs.recipe
 
     def first_stage(task: _Task) -> None:
@@ -194,32 +196,8 @@ def _teacher_run(task: _Task) -> None:
     found = read_run(task.parameters.teacher.run)
     if not any(query.query_id in found for query in task.data.queries):
         raise InputError(
-            f"{task.parameters.teacher.run} ranks none of the queries of {task.parameters.collection}: it has "
-            f"{next(iter(found), None)!r}, the task {task.data.queries[0].query_id!r}"
+            f"{task.parameters.teacher.run} ranks none of the queries of {task.parameters.collection}: "
+            f"it has {next(iter(found), None)!r}, the task {task.data.queries[0].query_id!r}"
         )
     task.runs["teacher"] = {query.query_id: found.get(query.query_id, []) for query in task.data.queries}
     write_run(task.folder / "teacher.trec", task.runs["teacher"], "teacher")
-
-
-def _result(task: _Task, seed: int) -> TaskResult:
-    parameters, qrels = task.parameters, task.data.qrels
-    evaluations = {
-        system: evaluate_run(
-            qrels,
-            run,
-            parameters.metrics,
-            relevance_level=parameters.relevance_level,
-            all_judged=parameters.all_judged,
-        )
-        for system, run in task.runs.items()
-    }
-    ceiling = recall_ceiling(
-        qrels,
-        task.candidates,
-        parameters.metrics,
-        relevance_level=parameters.relevance_level,
-        all_judged=parameters.all_judged,
-    )
-    return TaskResult(
-        parameters.task, evaluations, ceiling, task.timings, compare_systems(evaluations, seed=seed)
-    )

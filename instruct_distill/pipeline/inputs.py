@@ -45,7 +45,7 @@ class Inputs:
 
     @cached_property
     def candidates(self) -> Run:
-        """The lists that are labelled, as the candidate file has them; queries that found nothing included."""
+        """The lists that are labelled, as in the candidate file; empty for queries that found nothing."""
         found = read_run(self.folder / "candidates.trec")
         return {query.query_id: found.get(query.query_id, []) for query in self.queries}
 

@@ -19,7 +19,8 @@ def plan_of(recipe: Recipe) -> str:
         InputError: a collection cannot be read.
     """
     inputs = Inputs(recipe)
-    strategy = strategy_of(recipe.teacher, inputs.context())
+    teacher = recipe.teacher
+    strategy = strategy_of(teacher, inputs.context())
     if (recipe.folder / "retrieve.done.json").exists():
         lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
     else:
@@ -31,18 +32,16 @@ def plan_of(recipe: Recipe) -> str:
     lines = [
         f"{recipe.name}: {recipe.folder}",
         f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
-        f"label     {prompts:,} prompts by {recipe.teacher.model or recipe.teacher.kind} ({recipe.teacher.kind})",
+        f"label     {prompts:,} prompts by {teacher.model or teacher.kind} ({teacher.kind})",
         f"train     {steps:,} optimizer steps, {recipe.training.epochs * sum(per_list):,} documents",
     ]
     for task, data in zip(recipe.evaluation, inputs.tasks, strict=True):
         depth = min(task.depth or task.candidates.depth, task.candidates.depth)
         pairs = len(data.queries) * depth
-        teacher = 0
-        if task.teacher == "same":
-            teacher = len(data.queries) * strategy.prompts(depth)
-        kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{teacher:,} prompts"
+        asked = len(data.queries) * strategy.prompts(depth) if task.teacher == "same" else 0
+        kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{asked:,} prompts"
         lines.append(
-            f"evaluate  {task.task}: {len(data.queries):,} queries; zero_shot and student {pairs:,} prompts each, "
-            f"teacher {kind} (at most)"
+            f"evaluate  {task.task}: {len(data.queries):,} queries; zero_shot and student {pairs:,} prompts "
+            f"each, teacher {kind} (at most)"
         )
     return "\n".join(lines)

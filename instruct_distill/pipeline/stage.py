@@ -18,12 +18,12 @@ STAGES = ("retrieve", "label", "train", "evaluate")
 """The stages in their order."""
 
 OUTPUTS = {
-    "retrieve": ("candidates.trec", "evaluation"),
-    "label": ("labels.jsonl",),
+    "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec"),
+    "label": ("labels.jsonl", "labels.jsonl.process-*"),
     "train": ("checkpoints", "student", "training.jsonl"),
-    "evaluate": ("evaluation/summary.json", "evaluation/table.txt"),
+    "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*"),
 }
-"""What each stage writes into the run's folder; shards and systems' runs belong to them by their places."""
+"""What each stage writes into the run's folder, as glob patterns."""
 
 
 def this_process() -> tuple[int, int]:
@@ -41,6 +41,13 @@ def digest(*paths: str | os.PathLike[str]) -> str:
                 while block := stream.read(1 << 22):
                     total.update(block)
     return total.hexdigest()
+
+
+def outputs(folder: Path, stage: str) -> list[Path]:
+    """Return the files and folders that a stage, finished or not, has left in a run's folder."""
+    found = dict.fromkeys(path for pattern in OUTPUTS[stage] for path in sorted(folder.glob(pattern)))
+    # each task's first stage lies among the systems' runs
+    return [path for path in found if stage == "retrieve" or path.name != "first_stage.trec"]
 
 
 def flatten(content: Any, prefix: str = "") -> dict[str, Any]:
@@ -94,6 +101,8 @@ class Stage:
                 if not isinstance(there, dict) or "hash" not in there:
                     raise InputError(f"{file}: damaged; use redo={self.name} to make the stage again")
                 if there["hash"] != self._hash:
+                    if file == self._started_file and not outputs(self.folder, self.name):
+                        return None  # it stopped before it wrote anything, at a misspelt model say
                     raise StaleStageError(self._difference(there))
                 if file == self.done_file:
                     outcome: dict[str, Any] = there["outcome"]
@@ -102,8 +111,7 @@ class Stage:
 
     def begin(self) -> None:
         """Note what the stage is about to be made from, so that its unfinished files are not mistaken."""
-        if not self._started_file.exists():
-            write_json(self._started_file, {"hash": self._hash, **self._reads})
+        write_json(self._started_file, {"hash": self._hash, **self._reads})
 
     def finish(self, outcome: Mapping[str, Any]) -> None:
         """Write the done-file."""
@@ -130,8 +138,8 @@ class Stage:
             [
                 f"{self.folder}: the stage '{self.name}' was made from something else than this recipe says",
                 *lines[:20],
-                f"Two ways on: give the run another name (name=...), or make the stage and those after it again "
-                f"(redo={self.name}; the old files are moved aside).",
+                "Two ways on: give the run another name (name=...), or make the stage and those after it "
+                f"again (redo={self.name}; the old files are moved aside).",
             ]
         )
 
@@ -152,22 +160,17 @@ def redo(folder: Path, stage: str) -> Path | None:
     """
     if stage not in STAGES:
         raise InputError(f"redo={stage}: unknown stage (known: {', '.join(STAGES)})")
-    later = STAGES[STAGES.index(stage) :]
-    paths = []
-    for name in later:
-        paths += [folder / f"{name}.done.json", folder / f"{name}.started.json"]
-        paths += [folder / output for output in OUTPUTS[name]]
-    paths += list(folder.glob("labels.jsonl.process-*")) if "label" in later else []
-    if "retrieve" not in later:
-        # what the systems made of the candidates goes, the candidates stay
-        paths += [path for path in folder.glob("evaluation/*/*") if path.name != "first_stage.trec"]
-    there = [path for path in dict.fromkeys(paths) if path.exists()]
+    there: list[Path] = []
+    for name in STAGES[STAGES.index(stage) :]:
+        notes = [folder / f"{name}.done.json", folder / f"{name}.started.json"]
+        there += [path for path in notes if path.exists()] + outputs(folder, name)
     if not there:
         return None
     number = 1
     while (aside := folder / f"old-{number}").exists():
         number += 1
-    for path in there:
+    # a file goes before the folder that holds it
+    for path in sorted(set(there), reverse=True):
         target = aside / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, target)

@@ -84,4 +84,6 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
         document_words=parameters.document_words,
         tokens_per_batch=parameters.tokens_per_batch,
     )
-    return Teacher(parameters, strategy, prompt, engine, loaded.revision, dtype_name(loaded.model.model.dtype))
+    return Teacher(
+        parameters, strategy, prompt, engine, loaded.revision, dtype_name(loaded.model.model.dtype)
+    )

@@ -62,7 +62,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
                 "queries": len(lists),
                 "teacher": read_header(folder / "labels.jsonl"),
                 "label_statistics": read_json(folder / "label.done.json")["outcome"],
-                **{k: v for k, v in recipe.as_dict()["training"].items()},
+                **recipe.as_dict()["training"],
             },
         )
         write_student(folder / "student", loaded, record)
@@ -80,7 +80,9 @@ def labelled_lists(inputs: Inputs) -> list[TrainingList]:
     lists = []
     for label in read_labels(inputs.folder / "labels.jsonl"):
         if label.query_id not in queries:
-            raise InputError(f"{inputs.folder / 'labels.jsonl'}: query {label.query_id!r} is not in the collection")
+            raise InputError(
+                f"{inputs.folder / 'labels.jsonl'}: query {label.query_id!r} is not in the collection"
+            )
         missing = [doc_id for doc_id in label.doc_ids if doc_id not in inputs.documents]
         if missing:
             raise InputError(

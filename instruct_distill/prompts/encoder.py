@@ -195,6 +195,7 @@ class PromptEncoder:
 
     def encode_continuation(self, text: str) -> list[int]:
         """Return the ids of a text as the model would write it after the prompt (query generation)."""
+        text = text.strip()
         if self.family == "decoder-only":
             text = separator(self._closing_text) + text
         return self._plain([text])[0][:_CONTINUATION_TOKENS]

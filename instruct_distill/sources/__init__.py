@@ -18,6 +18,21 @@ def prefixes() -> list[str]:
     return [name.replace("_", "-") for name in SOURCES.names()]
 
 
+def check_prefix(name: str) -> str:
+    """Return a collection's name as it is.
+
+    Raises:
+        InputError: no source has its prefix.
+    """
+    prefix, known = name.partition(":")[0], prefixes()
+    if prefix not in known:
+        raise InputError(
+            f"collection {name!r}: unknown prefix {prefix!r}{nearest(prefix, known)}; "
+            f"expected PREFIX:LOCATION (known prefixes: {', '.join(known)})"
+        )
+    return name
+
+
 def open_collection(name: str) -> Collection:
     """Open a collection by its name in a recipe, ``PREFIX:LOCATION`` or ``PREFIX``.
 
@@ -27,12 +42,6 @@ def open_collection(name: str) -> Collection:
     Raises:
         InputError: no source has that prefix, or the source cannot use the location.
     """
-    prefix, _, location = name.partition(":")
-    known = prefixes()
-    if prefix not in known:
-        raise InputError(
-            f"collection {name!r}: unknown prefix {prefix!r}{nearest(prefix, known)}; "
-            f"expected PREFIX:LOCATION (known prefixes: {', '.join(known)})"
-        )
+    prefix, _, location = check_prefix(name).partition(":")
     collection: Collection = SOURCES.load(prefix.replace("-", "_")).open_collection(name, location)
     return collection

@@ -17,7 +17,7 @@ from instruct_distill.files import read_json
 from instruct_distill.training.master_weights import MasterWeights
 
 _NAME = re.compile(r"step-(\d+)")
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+_ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Checkpoint(NamedTuple):
@@ -41,22 +41,29 @@ def _complete(folder: Path) -> list[tuple[int, Path]]:
 
 
 def save_checkpoint(
-    folder: Path, step: int, weights: MasterWeights, optimizer: torch.optim.Optimizer, state: dict[str, Any], keep: int
+    folder: Path,
+    step: int,
+    weights: MasterWeights,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+    keep: int,
 ) -> None:
-    """Write ``step-N`` under a temporary name, rename it when it is whole, and remove all but the newest ``keep``."""
+    """Write ``step-N``, under a temporary name until it is whole, and remove all but the newest ``keep``."""
     target = folder / f"step-{step}"
     temporary = folder / f".step-{step}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     masters = {name: master.detach() for name, (_, master) in weights.named.items()}
-    save_file({name: tensor.contiguous() for name, tensor in masters.items()}, temporary / "weights.safetensors")
-    moments = {
-        f"{moment}/{name}": optimizer.state[master][moment].contiguous()
+    save_file(
+        {name: tensor.contiguous() for name, tensor in masters.items()}, temporary / "weights.safetensors"
+    )
+    adam = {
+        f"{key}/{name}": optimizer.state[master][key].contiguous()
         for name, (_, master) in weights.named.items()
         if master in optimizer.state
-        for moment in _MOMENTS
+        for key in _ADAM_STATE
     }
-    save_file(moments, temporary / "optimizer.safetensors")
+    save_file(adam, temporary / "optimizer.safetensors")
     (temporary / "state.json").write_text(json.dumps({"step": step, **state}), encoding="utf-8")
     for file in temporary.iterdir():
         with open(file, "rb") as stream:
@@ -68,7 +75,9 @@ def save_checkpoint(
         shutil.rmtree(old)
 
 
-def load_checkpoint(folder: Path, weights: MasterWeights, optimizer: torch.optim.Optimizer) -> Checkpoint | None:
+def load_checkpoint(
+    folder: Path, weights: MasterWeights, optimizer: torch.optim.Optimizer
+) -> Checkpoint | None:
     """Load the newest complete checkpoint into weights and optimizer; None where there is none.
 
     Raises:
@@ -80,17 +89,16 @@ def load_checkpoint(folder: Path, weights: MasterWeights, optimizer: torch.optim
     step, path = complete[-1]
     try:
         saved = load_file(path / "weights.safetensors")
-        moments = load_file(path / "optimizer.safetensors")
+        adam = load_file(path / "optimizer.safetensors")
     except Exception as error:  # safetensors raises its own type for a damaged file
-        raise InputError(f"{path} cannot be read ({error}); remove that folder to go on from an earlier state") from None
+        raise InputError(
+            f"{path} cannot be read ({error}); remove that folder to go on from an earlier state"
+        ) from None
     shapes = {name: master.shape for name, (_, master) in weights.named.items()}
     if {name: tensor.shape for name, tensor in saved.items()} != shapes:
         raise InputError(f"{path} belongs to another model: names or shapes of its weights differ")
     weights.load(saved)
     for name, (_, master) in weights.named.items():
-        if f"{_MOMENTS[0]}/{name}" in moments:
-            optimizer.state[master] = {
-                "step": torch.tensor(float(step)),
-                **{m: moments[f"{m}/{name}"].to(master.device, master.dtype) for m in _MOMENTS},
-            }
+        if f"{_ADAM_STATE[0]}/{name}" in adam:
+            optimizer.state[master] = {key: adam[f"{key}/{name}"].to(master.device) for key in _ADAM_STATE}
     return Checkpoint(step, read_json(path / "state.json"))

@@ -1,10 +1,11 @@
 """The gradient of one optimizer step, exact whatever fits into memory.
 
 Lists are gathered into groups whose activations may be held at one time. Within a group the documents of
-all lists are batched by length, so that there is next to no padding, and one backward pass serves them all.
-A list that is too long for a group is done by gradient caching: scores without a graph, the loss's gradient
-on the scores, then a second forward pass for each batch with that gradient (arXiv 2101.06983, here for
-list-wise losses). The random state is put back for the second pass, so dropout is the same in both.
+all lists are batched by length, so that there is next to no padding; the loss's gradient on the scores then
+goes back through each batch in turn. A list that is too long for a group is done by gradient caching: scores
+without activations, the loss's gradient on them, then for each batch a second forward pass that is followed
+by the backward one (arXiv 2101.06983, here for list-wise losses). The random state is put back for the second
+pass, so dropout is the same in both.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from instruct_distill.training.lists import TrainingList, target_of
 Loss = Callable[[torch.Tensor, Target], torch.Tensor]
 
 _BATCHES_PER_GROUP = 4
-"""A group is computed in about this many batches of prompts of like length: less padding, same memory."""
+"""A group is computed in at least about this many batches of prompts of like length: less padding."""
+
+_CPU_BATCH = 640
+"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
 
 
 class StepGradient(NamedTuple):
@@ -81,12 +85,16 @@ def add_gradient(
     """
     assert encoder.answers is not None
     prompts = [
-        encoder.encode((item.query.text, [document.full_text]) for document in item.documents) for item in lists
+        encoder.encode((item.query.text, [document.full_text]) for document in item.documents)
+        for item in lists
     ]
     losses = [0.0] * len(lists)
     scores: list[list[float]] = [[] for _ in lists]
     tokens = padded = 0
     answers = encoder.answers
+    per_batch = tokens_per_micro_batch // _BATCHES_PER_GROUP
+    if model.device.type == "cpu":
+        per_batch = min(per_batch, _CPU_BATCH)
 
     def forward(batch: Sequence[Sequence[int]]) -> torch.Tensor:
         result: torch.Tensor = student_score(model(batch, answers), score)
@@ -98,10 +106,14 @@ def add_gradient(
             continue
         total = sum(map(len, flat))
         target = target_of([lists[i] for i in members], model.device)
-        batches = list(by_length([len(prompt) for prompt in flat], tokens_per_micro_batch // _BATCHES_PER_GROUP))
+        batches = list(
+            by_length([len(prompt) for prompt in flat], tokens_per_micro_batch // _BATCHES_PER_GROUP)
+        )
         tokens += total
         padded += sum(len(batch) * len(flat[batch[0]]) for batch in batches)
-        per_list, found = _backward(flat, batches, forward, loss, target, informative, total > tokens_per_micro_batch)
+        per_list, found = _backward(
+            flat, batches, forward, loss, target, informative, total > tokens_per_micro_batch
+        )
         for row, i in enumerate(members):
             losses[i] = float(per_list[row])
             scores[i] = found[row, : len(lists[i].documents)].tolist()
@@ -118,26 +130,25 @@ def _backward(
     cached: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Do one group; return the loss of each list and the scores [lists, documents]."""
-    if not cached:
-        computed = [forward([prompts[i] for i in batch]) for batch in batches]
-        scores = _as_lists(torch.cat(computed), batches, target.mask)
-        per_list = loss(scores, target)
-        (per_list.sum() / max(informative, 1)).backward()  # type: ignore[no-untyped-call]
-        return per_list.detach(), scores.detach()
-
+    device = target.mask.device
     states, computed = [], []
-    with torch.no_grad():
+    with torch.set_grad_enabled(not cached):
         for batch in batches:
-            states.append(_random_state(target.mask.device))
+            if cached:
+                states.append(_random_state(device))
             computed.append(forward([prompts[i] for i in batch]))
-    flat = torch.cat(computed).requires_grad_()
+    flat = torch.cat(computed).detach().requires_grad_()
     scores = _as_lists(flat, batches, target.mask)
     per_list = loss(scores, target)
     (gradient,) = torch.autograd.grad(per_list.sum() / max(informative, 1), flat)
-    for batch, state, part in zip(batches, states, gradient.split([len(b) for b in batches]), strict=True):
-        with _restored(state, target.mask.device):
-            again = forward([prompts[i] for i in batch])
+    # one batch after another: its activations are freed, and its gradient is added in the masters' format
+    for position, part in enumerate(torch.split(gradient, [len(batch) for batch in batches])):
+        again = computed[position]
+        if cached:
+            with _restored(states[position], device):
+                again = forward([prompts[i] for i in batches[position]])
         torch.autograd.backward(again, part)
+        computed[position] = again.detach()
     return per_list.detach(), scores.detach()
 
 

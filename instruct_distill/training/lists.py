@@ -57,7 +57,9 @@ def training_list(query: Query, documents: Sequence[Document], label: ListLabel,
     return TrainingList(query, tuple(documents[i] for i in kept), tuple(scores[i] for i in kept))
 
 
-def choose_documents(item: TrainingList, parameters: TrainingParameters, seed: int, epoch: int) -> TrainingList:
+def choose_documents(
+    item: TrainingList, parameters: TrainingParameters, seed: int, epoch: int
+) -> TrainingList:
     """Return the list with the documents that are used in an epoch: a function of seed, epoch and query."""
     chosen = parameters.documents_per_list
     if not isinstance(chosen, RandomDocuments) or len(item.documents) <= chosen.random:
@@ -89,7 +91,9 @@ def steps(
         for position in range(per_epoch):
             step = epoch * per_epoch + position
             if step >= first_step:
-                chosen = order[position * parameters.lists_per_step : (position + 1) * parameters.lists_per_step]
+                chosen = order[
+                    position * parameters.lists_per_step : (position + 1) * parameters.lists_per_step
+                ]
                 yield step, epoch, [choose_documents(lists[i], parameters, seed, epoch) for i in chosen]
 
 
@@ -103,7 +107,7 @@ def target_of(lists: Sequence[TrainingList], device: torch.device) -> Target:
         n = len(item.documents)
         scores[row, :n] = torch.tensor(item.scores)
         mask[row, :n] = True
-        first_with = {}
+        first_with: dict[str, list[int]] = {}
         for i, document in enumerate(item.documents):
             first_with.setdefault(document.full_text, []).append(i)
         for same in first_with.values():

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.files import read_lines, write_whole
 from instruct_distill.losses import LOSSES
+from instruct_distill.models.attention import use_cpu_attention
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
@@ -36,12 +37,14 @@ class Trained(NamedTuple):
         tokens: real tokens of this process's prompts.
         agreement: mean Kendall τ between student and teacher over the lists of the last epoch, as they were
             met in training; None without an informative list.
+        processes: how many shared the work.
     """
 
     steps: int
     seconds: float
     tokens: int
     agreement: float | None
+    processes: int
 
 
 def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEncoder:
@@ -88,6 +91,7 @@ def train(
             "look at the label file (did the teacher answer the same to everything?)"
         )
     model = loaded.model
+    use_cpu_attention(model.model)
     state = process_state()
     encoder = student_encoder(student, loaded)
     loss = LOSSES.load(parameters.loss).loss
@@ -122,14 +126,16 @@ def train(
         )
         sum_over_processes(weights.gradients())
         norm = _clip(weights, parameters.clip)
-        sums = torch.tensor([sum(found.losses), float(found.tokens)], dtype=torch.float64, device=model.device)
+        sums = torch.tensor(
+            [sum(found.losses), float(found.tokens)], dtype=torch.float64, device=model.device
+        )
         sum_over_processes([sums])
         step_loss = float(sums[0]) / max(sum(item.informative for item in batch), 1)
         if not (math.isfinite(step_loss) and math.isfinite(norm)):
             raise NonFiniteScoreError(
                 f"step {step + 1}: loss {step_loss}, gradient norm {norm}; queries "
-                f"{[item.query.query_id for item in batch][:8]}. The last checkpoint in {checkpoints} stands: "
-                "lower learning_rate, or use precision fp32"
+                f"{[item.query.query_id for item in batch][:8]}. The last checkpoint in {checkpoints} "
+                "stands: lower learning_rate, or use precision fp32"
             )
         rate = learning_rate(parameters, step, total)
         for group in optimizer.param_groups:
@@ -151,7 +157,9 @@ def train(
     bar.close()
     weights.release()
     model.train(was_training)
-    return Trained(total, float(progress["seconds"]), int(progress["tokens"]), _mean(kendall))
+    return Trained(
+        total, float(progress["seconds"]), int(progress["tokens"]), _mean(kendall), state.num_processes
+    )
 
 
 def _clip(weights: MasterWeights, limit: float) -> float:
@@ -219,5 +227,3 @@ def _cut_log(log: Path, done: int) -> None:
             break
     with write_whole(log) as stream:
         stream.writelines(line + "\n" for line in kept)
-
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
@@ -16,11 +16,10 @@ class MasterWeights:
     summed in float32 over all micro-batches, and after each step the masters are copied back.
 
     Args:
-        model: the model, in the number format that it computes in; its weights may come from ``exact``.
-        exact: float32 weights by name, where they are known better than the model holds them.
+        model: the model, in the number format that it computes in.
     """
 
-    def __init__(self, model: nn.Module, exact: dict[str, torch.Tensor] | None = None) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.named: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
         self._hooks = []
         for name, parameter in model.named_parameters():
@@ -29,9 +28,9 @@ class MasterWeights:
             if parameter.dtype in (torch.float32, torch.float64):
                 master = parameter
             else:
-                start = parameter.detach() if exact is None else exact[name]
-                master = nn.Parameter(start.to(parameter.device, torch.float32, copy=True))
-                self._hooks.append(parameter.register_post_accumulate_grad_hook(_adder(master)))
+                master = nn.Parameter(parameter.detach().float())
+                hook = parameter.register_post_accumulate_grad_hook(_adder(master))  # type: ignore[no-untyped-call]
+                self._hooks.append(hook)
             self.named[name] = (parameter, master)
 
     @property
@@ -68,7 +67,7 @@ class MasterWeights:
             parameter.grad = master.grad = None
 
 
-def _adder(master: nn.Parameter):  # type: ignore[no-untyped-def]
+def _adder(master: nn.Parameter) -> Callable[[torch.Tensor], None]:
     def add(parameter: torch.Tensor) -> None:
         assert parameter.grad is not None
         if master.grad is None:

@@ -7,9 +7,9 @@ import pytest
 
 from instruct_distill.candidates import retrieve
 from instruct_distill.candidates.parameters import CandidateParameters
-from instruct_distill.trec import write_run
 from instruct_distill.errors import InputError
 from instruct_distill.records import Run, ScoredDocument
+from instruct_distill.trec import write_run
 from tests.candidates.small_collection import SmallCollection, asked
 
 LISTS: Run = {

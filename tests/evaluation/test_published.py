@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from instruct_distill.trec import read_run
 from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
 from instruct_distill.files import read_json
 from instruct_distill.records import Run, ScoredDocument
 from instruct_distill.sources.qrels import read_qrels
+from instruct_distill.trec import read_run
 
 METRICS = ["nDCG@1", "nDCG@5", "nDCG@10"]
 

@@ -113,9 +113,7 @@ def test_b31_a_new_process_scores_the_same(tiny_t5: Path, tmp_path: Path, is_tie
 
 
 @pytest.mark.parametrize("missing", ["lm_head.weight", "shared.weight"])
-def test_b31_an_untied_t5_without_one_of_its_two_weights(
-    tiny_t5: Path, tmp_path: Path, missing: str
-) -> None:
+def test_b31_an_untied_t5_without_one_of_its_two_weights(tiny_t5: Path, tmp_path: Path, missing: str) -> None:
     folder = changed(tiny_t5, tmp_path / "m", lambda weights: weights.__delitem__(missing))
     with pytest.raises(InputError, match="hold only one of shared.weight and lm_head.weight"):
         load_model(str(folder), dtype="fp32")
@@ -150,7 +148,9 @@ def test_b39_a_renamed_key(tiny_t5: Path, tmp_path: Path) -> None:
         weights[key.replace(".q.", ".query.")] = weights.pop(key)
 
     folder = changed(tiny_t5, tmp_path / "m", rename)
-    with pytest.raises(InputError, match=r"missing keys: \[.*\.q\.weight.*unexpected keys: \[.*\.query\.weight"):
+    with pytest.raises(
+        InputError, match=r"missing keys: \[.*\.q\.weight.*unexpected keys: \[.*\.query\.weight"
+    ):
         load_model(str(folder), dtype="fp32")
 
 
@@ -160,7 +160,7 @@ def test_b39_weights_of_another_size(tiny_t5: Path, tmp_path: Path) -> None:
     def cut(weights: Weights) -> None:
         weights[key] = weights[key][:16].clone()
 
-    with pytest.raises(InputError, match=r"SelfAttention\.q\.weight"):
+    with pytest.raises(InputError, match=r"mismatched keys: .*SelfAttention\.q\.weight.*16, 32"):
         load_model(str(changed(tiny_t5, tmp_path / "m", cut)), dtype="fp32")
 
 
@@ -179,7 +179,9 @@ def test_b39_other_architectures(tiny_t5: Path, tmp_path: Path) -> None:
     BertForSequenceClassification(bert).save_pretrained(tmp_path / "bert")
     for name, architecture in (("encoder", "T5EncoderModel"), ("bert", "BertForSequenceClassification")):
         AutoTokenizer.from_pretrained(tiny_t5).save_pretrained(tmp_path / name)
-        with pytest.raises(InputError, match=rf"architecture \['{architecture}'\] is neither encoder-decoder"):
+        with pytest.raises(
+            InputError, match=rf"architecture \['{architecture}'\] is neither encoder-decoder"
+        ):
             load_model(str(tmp_path / name))
 
 

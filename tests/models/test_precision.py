@@ -10,7 +10,9 @@ from instruct_distill.models.precision import choose_dtype, dtype_name, has_nati
 
 @pytest.mark.parametrize("config", [T5Config(), UMT5Config()])
 def test_b15_fp16_is_refused_for_the_t5_family(device: torch.device, config: T5Config) -> None:
-    with pytest.raises(InputError, match=f"fp16 is not safe for {config.model_type} models.*use bf16 or fp32"):
+    with pytest.raises(
+        InputError, match=f"fp16 is not safe for {config.model_type} models.*use bf16 or fp32"
+    ):
         choose_dtype("fp16", device, config)
 
 

@@ -28,7 +28,13 @@ def test_share(lengths: list[int], budget: int, granted: list[int]) -> None:
         (20, [30, 40], 90, "documents", (20, [30, 40])),
         (20, [300, 40], 100, "documents", (20, [40, 40])),  # the query whole, the long document cut
         (20, [300, 400], 100, "documents", (20, [40, 40])),
-        (500, [300, 400], 100, "documents", (76, [12, 12])),  # the query gives way for a quarter of the budget
+        (
+            500,
+            [300, 400],
+            100,
+            "documents",
+            (76, [12, 12]),
+        ),  # the query gives way for a quarter of the budget
         (500, [300, 400], 200, "documents", (168, [16, 16])),  # or for 16 tokens a document
         (500, [3, 400], 200, "documents", (181, [3, 16])),  # if it has them
         (9, [14, 900], 13, "documents", (9, [2, 2])),  # the query stays whole where it can
@@ -38,13 +44,13 @@ def test_share(lengths: list[int], budget: int, granted: list[int]) -> None:
         (0, [300], 100, "documents", (0, [100])),
     ],
 )
-def test_divide(
-    query: int, documents: list[int], budget: int, cut: str, kept: tuple[int, list[int]]
-) -> None:
+def test_divide(query: int, documents: list[int], budget: int, cut: str, kept: tuple[int, list[int]]) -> None:
     assert divide(query, documents, budget, cut=cut, what="x") == kept
 
 
 @pytest.mark.parametrize(("budget", "left"), [(2, 2), (-5, 0)])
 def test_no_room(budget: int, left: int) -> None:
-    with pytest.raises(InputError, match=f"x: the fixed text leaves {left} tokens for 3 parts; raise max_len"):
+    with pytest.raises(
+        InputError, match=f"x: the fixed text leaves {left} tokens for 3 parts; raise max_len"
+    ):
         divide(5, [5, 5], budget, cut="documents", what="x")

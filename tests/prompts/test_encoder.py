@@ -67,9 +67,7 @@ def test_t5_ids_are_those_of_the_whole_string(t5: Any, name: str) -> None:
     encoder = t5_encoder(t5, name)
     documents = [D2, D5][: len(encoder.prompt.document_fields)]
     assert encoder.joined
-    assert encoder.encode([(QUERY, documents)]) == [
-        t5(filled(encoder.prompt, QUERY, documents))["input_ids"]
-    ]
+    assert encoder.encode([(QUERY, documents)]) == [t5(filled(encoder.prompt, QUERY, documents))["input_ids"]]
 
 
 @pytest.mark.parametrize("name", PROMPTS)
@@ -251,7 +249,12 @@ def test_b14_braces_in_data(bpe: Any) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["end</s> of <pad> text <extra_id_0>", "</s>", "a</s></s>b <extra_id_99>", "＜/s＞ <p\u200bad> <pad\x01>"],
+    [
+        "end</s> of <pad> text <extra_id_0>",
+        "</s>",
+        "a</s></s>b <extra_id_99>",
+        "＜/s＞ <p\u200bad> <pad\x01>",
+    ],
 )
 def test_b14_special_tokens_in_data_are_plain_text_for_t5(t5: Any, document: str) -> None:
     encoder = t5_encoder(t5, "pointwise-passage")

@@ -122,5 +122,7 @@ def test_prompts_that_fit() -> None:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(InputError, match=r"unknown prompt 'pairwise-pasage'; did you mean 'pairwise-passage'\?"):
+    with pytest.raises(
+        InputError, match=r"unknown prompt 'pairwise-pasage'; did you mean 'pairwise-passage'\?"
+    ):
         named_prompt("pairwise-pasage")

@@ -1,0 +1,47 @@
+"""Small labelled lists, and a small model that is new in every test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.records import Document, Query
+from instruct_distill.training.lists import TrainingList
+from instruct_distill.training.parameters import StudentParameters
+
+_WORDS = "amber basil cedar dusk ember fern grove heron iris juniper kelp larch moss nettle otter pine".split()
+
+
+@pytest.fixture
+def lists() -> Callable[..., list[TrainingList]]:
+    """Make lists of four documents each; the teacher's order is a cycle and differs from list to list."""
+
+    def make(count: int, *, documents: int = 4, ties: bool = False) -> list[TrainingList]:
+        made = []
+        for q in range(count):
+            texts = [
+                " ".join(_WORDS[(q * 5 + d * 3 + w) % len(_WORDS)] for w in range(2 + (q + d) % 4))
+                for d in range(documents)
+            ]
+            scores = [1.0 if ties and q % 2 else float((d + q) % documents) for d in range(documents)]
+            found = tuple(Document(f"d{q}-{d}", f"{text} {d}") for d, text in enumerate(texts))
+            made.append(TrainingList(Query(f"q{q}", f"what is {_WORDS[q % 16]}"), found, tuple(scores)))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def load(tiny_llama: Path, device: torch.device) -> Callable[..., LoadedModel]:
+    """Load the small decoder-only model anew."""
+    return lambda dtype="fp32": load_model(str(tiny_llama), dtype=dtype, device=device)
+
+
+@pytest.fixture
+def student(tiny_llama: Path) -> StudentParameters:
+    """How the small model is asked."""
+    return StudentParameters(model=str(tiny_llama), max_length=160)

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from instruct_distill.inference.score_rules import student_score
+from instruct_distill.losses.ranknet import loss
+from instruct_distill.models.batch import by_length
+from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.training.gradient import StepGradient, add_gradient, groups
+from instruct_distill.training.lists import TrainingList, target_of
+from instruct_distill.training.loop import student_encoder
+from instruct_distill.training.parameters import StudentParameters
+
+Lists = Callable[..., list[TrainingList]]
+
+
+def run(
+    loaded: LoadedModel, student: StudentParameters, lists: list[TrainingList], tokens: int
+) -> tuple[StepGradient, dict[str, torch.Tensor]]:
+    """Return what add_gradient found, and the gradients, which are taken off the model."""
+    found = add_gradient(
+        loaded.model,
+        student_encoder(student, loaded),
+        lists,
+        loss,
+        informative=sum(item.informative for item in lists),
+        score=student.score,
+        tokens_per_micro_batch=tokens,
+    )
+    return found, gradients(loaded.model)
+
+
+def gradients(model: nn.Module) -> dict[str, torch.Tensor]:
+    named = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return named
+
+
+def plain(
+    loaded: LoadedModel, student: StudentParameters, lists: list[TrainingList]
+) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """The same by the definition: every prompt alone, one graph, one backward pass."""
+    encoder = student_encoder(student, loaded)
+    assert encoder.answers is not None
+    losses = []
+    for item in lists:
+        prompts = encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
+        scores = torch.stack(
+            [student_score(loaded.model([p], encoder.answers), student.score)[0] for p in prompts]
+        )
+        losses.append(loss(scores[None], target_of([item], loaded.model.device))[0])
+    (torch.stack(losses).sum() / sum(item.informative for item in lists)).backward()  # type: ignore[no-untyped-call]
+    return [float(value) for value in losses], gradients(loaded.model)
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], relative: float) -> None:
+    assert found.keys() == expected.keys()
+    size = max(float(value.norm()) for value in expected.values())
+    assert size > 0
+    for name, value in expected.items():
+        assert float((found[name] - value).norm()) <= relative * max(float(value.norm()), 1e-3 * size), name
+
+
+@pytest.fixture(params=["tiny_llama", "tiny_t5"])
+def exact(request: pytest.FixtureRequest, device: torch.device) -> LoadedModel:
+    """Either family in float64, without dropout."""
+    folder: Path = request.getfixturevalue(request.param)
+    loaded = load_model(str(folder), dtype="fp64", device=device)
+    for module in loaded.model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "dropout", None), float):
+            module.dropout = 0.0  # attention weights
+    loaded.model.train()
+    return loaded
+
+
+@pytest.mark.parametrize("score", ["yes_logit", "yes_minus_no"])
+@pytest.mark.parametrize("tokens", [50, 700, 100_000])
+def test_equals_the_plain_gradient(
+    exact: LoadedModel, lists: Lists, student: StudentParameters, tokens: int, score: Any
+) -> None:
+    """50 tokens: all lists by gradient caching; 700: several groups; 100,000: one group."""
+    student = StudentParameters(model=student.model, max_length=160, score=score)
+    data = lists(4)
+    losses, expected = plain(exact, student, data)
+    found, gradient = run(exact, student, data, tokens)
+    assert found.losses == pytest.approx(losses, rel=1e-9)
+    assert [len(row) for row in found.scores] == [4, 4, 4, 4]
+    assert_same(gradient, expected, 1e-9)
+
+
+def test_lists_of_different_lengths_and_ties(
+    exact: LoadedModel, lists: Lists, student: StudentParameters
+) -> None:
+    data = [*lists(3, documents=5, ties=True), *lists(2, documents=2)]
+    assert [item.informative for item in data] == [True, False, True, True, True]
+    losses, expected = plain(exact, student, data)
+    for tokens in (50, 700, 100_000):
+        found, gradient = run(exact, student, data, tokens)
+        assert found.losses == pytest.approx(losses, rel=1e-9)
+        assert found.losses[1] == 0.0
+        assert_same(gradient, expected, 1e-9)
+
+
+def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, student: StudentParameters) -> None:
+    encoder = student_encoder(student, exact)
+    data = lists(3)
+    real = sum(
+        len(p) for item in data for p in encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
+    )
+    for tokens in (50, 700, 100_000):
+        found, _ = run(exact, student, data, tokens)
+        assert found.tokens == real
+        assert real <= found.padded < 1.3 * real
+
+
+def test_dropout_is_the_same_in_both_passes(tiny_t5: Path, lists: Lists, device: torch.device) -> None:
+    """The cached gradient equals the plain one over the same batches with the same random numbers."""
+    loaded = load_model(str(tiny_t5), dtype="fp64", device=device)
+    loaded.model.train()
+    student = StudentParameters(model=str(tiny_t5), max_length=160)
+    encoder = student_encoder(student, loaded)
+    assert encoder.answers is not None
+    item = lists(1)[0]
+
+    torch.manual_seed(5)
+    found, gradient = run(loaded, student, [item], 160)
+
+    prompts = encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
+    assert sum(map(len, prompts)) > 160
+    batches = list(by_length([len(p) for p in prompts], 160 // 4))
+    assert len(batches) > 1
+    torch.manual_seed(5)
+    scores = torch.zeros(1, 4, dtype=torch.float64, device=device)
+    for batch in batches:
+        logits = loaded.model([prompts[i] for i in batch], encoder.answers)
+        scores = scores.index_copy(1, torch.tensor(batch, device=device), logits[None, :, 0])
+    loss(scores, target_of([item], loaded.model.device)).sum().backward()  # type: ignore[no-untyped-call]
+    assert found.scores[0] == pytest.approx(scores[0].tolist(), rel=1e-12)
+    assert_same(gradient, gradients(loaded.model), 1e-9)
+
+    torch.manual_seed(6)
+    other, _ = run(loaded, student, [item], 160)
+    assert other.scores != found.scores
+
+
+def test_random_state_goes_on_after_the_second_pass(
+    load: Callable[..., LoadedModel], lists: Lists, student: StudentParameters
+) -> None:
+    loaded = load()
+    loaded.model.train()
+    torch.manual_seed(3)
+    expected = torch.rand(1).item()
+    torch.manual_seed(3)
+    run(loaded, student, lists(2), 50)
+    assert torch.rand(1).item() == expected  # this model draws nothing itself
+
+
+def test_without_lists_there_is_no_gradient(
+    load: Callable[..., LoadedModel], student: StudentParameters
+) -> None:
+    found, gradient = run(load(), student, [], 100)
+    assert found == StepGradient([], [], 0, 0)
+    assert gradient == {}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "budget", "expected"),
+    [
+        ([3, 3, 3], 6, [[0, 1], [2]]),
+        ([9, 1, 1], 6, [[0], [1, 2]]),
+        ([1, 9, 1], 6, [[0], [1], [2]]),
+        ([], 6, []),
+    ],
+)
+def test_groups(tokens: list[int], budget: int, expected: list[list[int]]) -> None:
+    assert list(groups(tokens, budget)) == expected
+
