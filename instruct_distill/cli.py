@@ -127,9 +127,7 @@ def rank(
     documents: Annotated[
         str, typer.Option("--documents", help="A file with one document a line; - for stdin.")
     ],
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", help="How many to print; all if left out.")
-    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="How many to print; all if left out.")] = None,
 ) -> None:
     """Rank the lines of a file for a query: rank, score and text, tab-separated."""
     from instruct_distill.files import read_lines

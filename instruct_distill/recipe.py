@@ -203,8 +203,8 @@ def _with_blank_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def _problems(error: ValidationError, found: RecipeText) -> Iterator[str]:
-    """Yield one line a problem, in the recipe's words."""
-    by_place: dict[str, list[str]] = {}
+    """Yield one line a problem, in the recipe's words, in the order of the file."""
+    by_path: dict[recipe_text.Path, list[str]] = {}
     for detail in error.errors():
         path, section = _known_path(detail["loc"])
         message = str(detail["msg"]).removeprefix("Value error, ")
@@ -216,12 +216,16 @@ def _problems(error: ValidationError, found: RecipeText) -> Iterator[str]:
             message = "is missing"
         elif detail["type"] != "value_error":
             given = detail["input"]
+            message = re.sub(r"a dictionary or an instance of \w+", "keys and values", message)
             message = f"{message[0].lower()}{message[1:]}" + (
                 f", not {given!r}" if isinstance(given, (str, int, float, type(None))) else ""
             )
-        by_place.setdefault(found.place(path), []).append(message)
-    for place, messages in by_place.items():
-        yield f"{place}: {' or '.join(dict.fromkeys(messages))}"
+        by_path.setdefault(path, []).append(message)
+    order = {path: position for position, path in enumerate(found.lines)}
+    for path in sorted(by_path, key=lambda path: order.get(path, len(order))):
+        # a section that has problems inside is one: that it is no name either is no news
+        if not any(other != path and other[: len(path)] == path for other in by_path):
+            yield f"{found.place(path)}: {' or '.join(dict.fromkeys(by_path[path]))}"
 
 
 def _known_path(location: tuple[str | int, ...]) -> tuple[recipe_text.Path, Any]:

@@ -1,4 +1,4 @@
-"""Recipes as text: YAML whose scalars stay strings, so that the schema and not their looks gives their type."""
+"""Recipes as text: YAML whose scalars stay strings, so that the schema gives their type, not their looks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RecipeText:
         """
         for assignment in assignments:
             key, equals, value = assignment.partition("=")
-            path: Path = tuple(int(part) if part.isdigit() else part for part in key.split("."))
+            path: Path = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
             if not equals or not all(str(part) for part in path):
                 self.problems.append(f"{assignment!r}: expected key=value, such as training.epochs=2")
                 continue

@@ -101,12 +101,14 @@ class Reranker:
         A pair's score is the same alone and beside any others (to 1e-4 in fp32).
 
         Raises:
+            InputError: a pair is not two texts.
             NonFiniteScoreError: a score is NaN or infinite; the message names the pair.
         """
-        questions = [
-            Question(_query(query), (_document(document, position),))
-            for position, (query, document) in enumerate(pairs)
-        ]
+        questions = []
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise InputError(f"pair {position}: expected (query, document), found {pair!r:.80}")
+            questions.append(Question(_query(pair[0]), (_document(pair[1], position),)))
         scores: FloatArray = student_score(self._engine.answer_logits(questions), self._rule)
         return scores
 
@@ -124,11 +126,13 @@ class Reranker:
             top_k: how many to return; None, or more than there are: all of them.
 
         Raises:
-            InputError: ``top_k`` is negative.
+            InputError: ``top_k`` is negative, or ``documents`` is one text and not several.
             NonFiniteScoreError: a score is NaN or infinite.
         """
         if top_k is not None and top_k < 0:
             raise InputError(f"top_k is {top_k}; give 0 or more, or None for all documents")
+        if isinstance(documents, str):
+            raise InputError("documents is one string; give a list of documents")
         texts = [_document(document, position) for position, document in enumerate(documents)]
         full = [i for i, document in enumerate(texts) if document.full_text]
         empty = [i for i, document in enumerate(texts) if not document.full_text]

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from pydantic import Field, TypeAdapter, ValidationError
+from safetensors import SafetensorError, safe_open
 
 from instruct_distill.errors import InputError
 from instruct_distill.files import read_json, write_json
 from instruct_distill.inference.score_rules import ScoreRule
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.prompts.prompt import Prompt
+from instruct_distill.schema import parameters
 from instruct_distill.version import __version__
 
 RECORD = "reranker.json"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+@parameters
 class StudentRecord:
-    """Everything that is needed to use a student correctly, besides weights and tokenizer.
-
-    Args:
-        family: ``encoder-decoder`` or ``decoder-only``.
-        prompt: the prompt record.
-        score: how answer logits become a score.
-        max_length: the longest prompt in tokens.
-        document_words: words of a document that are shown at most, or None.
-        dtype: the number format of the weights.
-        base_model: what the student was made from, as the recipe names it.
-        base_revision: its commit, or a digest of its weights.
-        training: what it was trained on and how, as plain values.
-        library_version: the version that wrote the folder.
-    """
+    """Everything that is needed to use a student correctly, besides weights and tokenizer."""
 
     family: str
+    """``encoder-decoder`` or ``decoder-only``."""
     prompt: Prompt
+    """The prompt record."""
     score: ScoreRule
-    max_length: int
-    document_words: int | None
+    """How answer logits become a score."""
+    max_length: int = Field(gt=0)
+    """The longest prompt in tokens."""
+    document_words: int | None = Field(gt=0)
+    """Words of a document that are shown at most, or None."""
     dtype: str
+    """The number format of the weights."""
     base_model: str
+    """What the student was made from, as the recipe names it."""
     base_revision: str
+    """Its commit, or a digest of its weights."""
     training: dict[str, Any]
+    """What it was trained on and how, as plain values."""
     library_version: str = __version__
+    """The version that wrote the folder."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -58,13 +57,16 @@ def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> N
     """Write a student, complete or not at all, and read its weights' shapes back before it counts as written.
 
     Raises:
-        InputError: the written weights are not those of the model.
+        InputError: the written weights are not those of the model, or the folder cannot be written.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    loaded.model.model.save_pretrained(temporary)
-    loaded.tokenizer.save_pretrained(temporary)
+    try:
+        temporary.mkdir(parents=True)
+        loaded.model.model.save_pretrained(temporary)
+        loaded.tokenizer.save_pretrained(temporary)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{folder}: the student cannot be written ({error})") from None
     _compare_shapes(temporary, loaded.model.model)
     write_json(temporary / RECORD, record.as_dict())
     if folder.exists():
@@ -88,12 +90,14 @@ def read_record(folder: str | os.PathLike[str]) -> StudentRecord:
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError(f"{path}: expected an object with format {FORMAT}")
     try:
-        prompt = Prompt(**content.pop("prompt"))
-        record = StudentRecord(prompt=prompt, **content)
-    except (TypeError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: not a student's record ({' '.join(str(error).split())[:300]})") from None
-    if record.score not in ("yes_logit", "yes_minus_no") or not isinstance(record.max_length, int):
-        raise InputError(f"{path}: score {record.score!r} or max_length {record.max_length!r} is not usable")
+        record: StudentRecord = TypeAdapter(StudentRecord).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()
+        )
+        raise InputError(
+            f"{path}: not a student's record that version {__version__} of this library can use: {problems}"
+        ) from None
     return record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -99,7 +99,26 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    words = ["Question", "passage", "query", "relevant", "answer", "Answer", "Yes", "No", "Passage", "A", "B", "Y", "N", "Movie", "the", "is", "of", "to"]
+    words = [
+        "Question",
+        "passage",
+        "query",
+        "relevant",
+        "answer",
+        "Answer",
+        "Yes",
+        "No",
+        "Passage",
+        "A",
+        "B",
+        "Y",
+        "N",
+        "Movie",
+        "the",
+        "is",
+        "of",
+        "to",
+    ]
     trainer = trainers.BpeTrainer(
         vocab_size=600,
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
@@ -110,7 +129,8 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [text for word in words for text in (word, f" {word}", f"\n{word}")] * 3, trainer
     )
     folder = tmp_path_factory.mktemp("tiny-llama")
-    fast = PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    fast = make(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",

@@ -57,7 +57,9 @@ def written(whole: bytes, tmp_path: Path) -> Path:
 
 
 def test_a_line() -> None:
-    line = to_line(ListLabel("q1", ("d2", "d5"), (2.0, 0.0), (Comparison(0, 1, 0.1), Comparison(1, 0, -3.25))))
+    line = to_line(
+        ListLabel("q1", ("d2", "d5"), (2.0, 0.0), (Comparison(0, 1, 0.1), Comparison(1, 0, -3.25)))
+    )
     assert line == (
         '{"query_id":"q1","doc_ids":["d2","d5"],"scores":[2.0,0.0],"comparisons":[[0,1,0.1],[1,0,-3.25]]}\n'
     )
@@ -65,7 +67,9 @@ def test_a_line() -> None:
 
 def test_a_line_comes_back_as_it_was() -> None:
     single = 0.30000001192092896  # the float32 next to 0.3
-    before = ListLabel("q\u2028", ("\u0085", "7", "007"), (single, -1e-30, 16777216.0), (Comparison(2, 0, 1.5),))
+    before = ListLabel(
+        "q\u2028", ("\u0085", "7", "007"), (single, -1e-30, 16777216.0), (Comparison(2, 0, 1.5),)
+    )
     after = from_record(json.loads(to_line(before)), "x")
     assert after.query_id == "q\u2028"
     assert after.doc_ids == ("\u0085", "7", "007")
@@ -92,7 +96,10 @@ def test_b15_what_is_not_finite_is_never_written(tmp_path: Path, value: float) -
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"scores": [1.0]}, "1 scores for 2 documents of query 'q1'; delete the line to have it labelled again"),
+        (
+            {"scores": [1.0]},
+            "1 scores for 2 documents of query 'q1'; delete the line to have it labelled again",
+        ),
         ({"scores": None}, "expected query_id, doc_ids, scores and comparisons"),
         ({"query_id": 7}, "expected query_id, doc_ids, scores and comparisons"),
         ({"scores": ["good", 1.0]}, "a score or comparison of query 'q1' is no number"),
@@ -127,10 +134,12 @@ def test_a_finished_file_is_left_alone(written: Path, whole: bytes) -> None:
     assert written.read_bytes() == whole
 
 
-@pytest.mark.parametrize("content", [b"", b'{"labels": 1, "fing', b"[1]\n", b'{"labels": 2, "fingerprint": {}}\n'])
+@pytest.mark.parametrize(
+    "content", [b"", b'{"labels": 1, "fing', b"[1]\n", b'{"labels": 2, "fingerprint": {}}\n']
+)
 def test_files_without_a_header(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "labels.jsonl").write_bytes(content)
-    with pytest.raises(InputError, match="header|damaged"):
+    with pytest.raises(InputError, match=r"header|damaged"):
         read_header(tmp_path / "labels.jsonl")
 
 
@@ -161,7 +170,7 @@ def test_b19_a_file_cut_at_any_byte_is_finished_to_the_same_bytes(whole: bytes, 
 def test_b19_the_cases_of_a_torn_end(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     accent = whole.rindex("é".encode()) + 1
-    cuts = {len(whole) - 20: [3], len(whole) - 1: [3], accent: [3], whole.rindex("caf".encode()) + 4: [2, 3]}
+    cuts = {len(whole) - 20: [3], len(whole) - 1: [3], accent: [3], whole.rindex(b"caf") + 4: [2, 3]}
     for kept, missing in cuts.items():
         path.write_bytes(whole[:kept])
         assert work(open_store(tmp_path)) == missing
@@ -174,7 +183,9 @@ def test_b19_damage_in_the_middle_is_an_error(written: Path, damage: str) -> Non
     lines[3] = damage
     written.write_text("\n".join(lines) + "\n", "utf-8")
     before = written.read_bytes()
-    with pytest.raises(InputError, match=r"labels\.jsonl line 4: damaged .*delete the line to have it labelled"):
+    with pytest.raises(
+        InputError, match=r"labels\.jsonl line 4: damaged .*delete the line to have it labelled"
+    ):
         open_store(written.parent)
     with pytest.raises(InputError, match=r"labels\.jsonl line 4: damaged"):
         list(read_labels(written))
@@ -224,7 +235,10 @@ def test_a_query_of_another_candidate_file(written: Path) -> None:
     [
         (FINGERPRINT | {"teacher": "other"}, r"\(teacher: 'tiny' there, 'other' now\)"),
         (FINGERPRINT | {"dtype": "bf16"}, r"\(dtype: None there, 'bf16' now\)"),
-        ({"teacher": "tiny", "strategy": "run"}, r"strategy: 'allpairs' there, 'run' now; max_length: 512 there, N"),
+        (
+            {"teacher": "tiny", "strategy": "run"},
+            r"strategy: 'allpairs' there, 'run' now; max_length: 512 there, N",
+        ),
     ],
 )
 def test_another_fingerprint_names_its_fields(
@@ -287,7 +301,9 @@ def test_one_process_began_and_two_go_on(tmp_path: Path, whole: bytes) -> None:
 
 def test_a_shard_with_another_fingerprint_is_named(tmp_path: Path) -> None:
     LabelStore(tmp_path / "labels.jsonl", {"teacher": "other"}, CHUNKS, rank=1, processes=2)
-    with pytest.raises(InputError, match=r"labels\.jsonl\.process-1 was made with other settings \(teacher: 'oth"):
+    with pytest.raises(
+        InputError, match=r"labels\.jsonl\.process-1 was made with other settings \(teacher: 'oth"
+    ):
         open_store(tmp_path, 0, 2)
 
 

@@ -32,11 +32,18 @@ def rank_with_resume(
         file: JSONL, a line a query; a torn last line is done again.
         depth: candidates of each query that are reranked.
         name: the system's name, for the progress bar.
+
+    Raises:
+        InputError: the file is damaged, or cannot be written.
     """
     done = _read(file)
     left = [query for query in queries if query.query_id not in done]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "ab") as stream:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        stream = open(file, "ab")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written ({error})") from None
+    with stream:
         for item in rerank(ranker, left, candidates, documents, depth=depth, name=name):
             record = {
                 "query_id": item.query_id,

@@ -49,7 +49,8 @@ class EncoderDecoder(AnswerModel):
     def adjust(self, hidden: torch.Tensor) -> torch.Tensor:
         """T5 with tied embeddings scales the decoder's output by 1/sqrt(d_model)."""
         if getattr(self.model.config, "scale_decoder_outputs", False):
-            return hidden * float(self.model.config.d_model) ** -0.5
+            scale: float = self.model.config.d_model**-0.5
+            return hidden * scale
         return hidden
 
     def reference_logits(self, prompt: Sequence[int], answers: EncodedAnswers) -> torch.Tensor:

@@ -35,8 +35,9 @@ def digest(*paths: str | os.PathLike[str]) -> str:
     """Return a SHA-256 over the content of files, those that are not there included as such."""
     total = hashlib.sha256()
     for path in map(Path, paths):
-        total.update(path.name.encode())
-        if path.exists():
+        size = path.stat().st_size if path.exists() else None
+        total.update(f"{path.name}\0{size}\0".encode())
+        if size is not None:
             with open(path, "rb") as stream:
                 while block := stream.read(1 << 22):
                     total.update(block)

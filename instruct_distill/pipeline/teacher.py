@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import Engine
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.teachers.labelling import CandidateTexts, prompt_of, strategy_of
@@ -62,7 +64,7 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
     """Load the model that a teacher section names, if it names one.
 
     Raises:
-        InputError: the model cannot be loaded, or the prompt does not fit the strategy.
+        InputError: the model cannot be loaded, its prompt does not fit, or a ranking is not there.
     """
     strategy = strategy_of(parameters, context)
     prompt = prompt_of(parameters, strategy)
@@ -70,6 +72,8 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
         from instruct_distill.pipeline.stage import digest
 
         file = parameters.run or parameters.permutations
+        if file and not os.path.exists(file):
+            raise InputError(f"teacher: {file}: no such file")
         return Teacher(parameters, strategy, None, None, digest(file)[:16] if file else "", "")
     from instruct_distill.inference.local import LocalEngine
     from instruct_distill.models.loading import load_model

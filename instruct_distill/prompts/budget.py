@@ -35,8 +35,10 @@ def divide(
     """Return the tokens that the query and each document may keep.
 
     ``cut="documents"``: documents are shortened, and the query only when less than ``DOCUMENT_FLOOR``
-    tokens a document, or a quarter of a small budget for all of them, would remain. ``cut="query"``: the query is shortened (a dialogue, from its beginning)
-    and the documents only when less than half of the budget would remain for it.
+    tokens a document, or a quarter of a small budget for all of them, would remain.
+
+    ``cut="query"``: the query is shortened (a dialogue, from its beginning) and the documents only when
+    less than half of the budget would remain for it.
 
     Args:
         query: length of the query in tokens, 0 where the prompt does not show it.

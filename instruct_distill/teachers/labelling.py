@@ -102,9 +102,9 @@ def label_chunk(
         steps = strategy.label(item.query, [item.documents[i] for i in asked[position]])
         _advance(labels, running, position, steps, None)
     ask = getattr(engine, strategy.asks or "", None)
-    if running and ask is None:
-        raise InputError(f"{type(strategy).__name__} needs a model that gives {strategy.asks}")
     while running:
+        if ask is None:
+            raise InputError(f"{type(strategy).__name__} needs a model that gives {strategy.asks}")
         questions = [question for _, _, round_ in running for question in round_]
         answers: FloatArray = ask(questions) if questions else np.zeros((0, 2), dtype=np.float32)
         waiting, running, start = running, [], 0

@@ -19,4 +19,4 @@ def learning_rate(parameters: TrainingParameters, step: int, total: int) -> floa
         return peak * done / warmup
     if parameters.schedule == "constant":
         return peak
-    return peak * max(total - step, 0) / max(total - warmup, 1)
+    return peak * max(total - done, 0) / max(total - warmup, 1)

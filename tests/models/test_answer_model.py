@@ -41,9 +41,10 @@ def own_logits(model: AnswerModel, prompt: list[int], decoder: list[int]) -> tor
     if isinstance(model, DecoderOnly):
         ids = torch.tensor([[*prompt, *decoder]], device=model.device)
         logits: torch.Tensor = inner(input_ids=ids).logits[0, len(prompt) - 1 :]
-        return logits
-    ids = torch.tensor([prompt], device=model.device)
-    logits = inner(input_ids=ids, decoder_input_ids=torch.tensor([decoder], device=model.device)).logits[0]
+    else:
+        ids = torch.tensor([prompt], device=model.device)
+        decoder_ids = torch.tensor([decoder], device=model.device)
+        logits = inner(input_ids=ids, decoder_input_ids=decoder_ids).logits[0]
     return logits
 
 

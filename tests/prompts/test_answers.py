@@ -80,7 +80,7 @@ def test_answers_that_are_the_same_tokens_are_refused(t5: Any) -> None:
 
 
 def test_answers_of_a_chat_model_follow_its_cue(tiny_llama: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_llama)
     encoder = PromptEncoder(
         named_prompt("pairwise-passage"), tokenizer, family="decoder-only", max_length=512
     )

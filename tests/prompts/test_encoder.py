@@ -102,12 +102,13 @@ def test_a_tokenizer_that_cannot_be_joined_gets_whole_strings(caplog: pytest.Log
     trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<unk>", "</s>"], show_progress=False)
     text = filled(named_prompt("pairwise-passage"), QUERY, [D2, D5])
     raw.train_from_iterator([text.split(), list(text), " "], trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="<unk>", eos_token="</s>")
+    make: Any = PreTrainedTokenizerFast
+    tokenizer = make(tokenizer_object=raw, unk_token="<unk>", eos_token="</s>")
     with caplog.at_level(logging.WARNING):
         encoder = chat_encoder(tokenizer, "pairwise-passage")
     assert not encoder.joined
     assert encoder.answers is not None
-    assert [tokenizer.decode(ids) for ids in encoder.answers.continuations] == ["▁A", "▁B"]
+    assert [tokenizer.decode(list(ids)) for ids in encoder.answers.continuations] == ["▁A", "▁B"]
     assert "does not split prompt pairwise-passage at white space" in caplog.text
     whole = filled(encoder.prompt, QUERY, [D2, D5]) + " passage"
     (ids,) = encoder.encode([(QUERY, [D2, D5])])

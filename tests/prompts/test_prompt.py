@@ -12,9 +12,9 @@ PUBLISHED = {
         "Passage : {passage}⏎⏎If it is relevant answer Yes, else answer No.⏎⏎Answer:"
     ),
     "pairwise-passage": (
-        'Question: Given a query "{query}", which of the following two passages is more relevant to the query?'
-        "⏎⏎passage A: {passage_a}⏎⏎passage B: {passage_b}⏎⏎Output the identifier of the more relevant "
-        "passage. The answer must be passage A or passage B.⏎⏎Answer:"
+        'Question: Given a query "{query}", which of the following two passages is more relevant '
+        "to the query?⏎⏎passage A: {passage_a}⏎⏎passage B: {passage_b}⏎⏎Output the identifier of the more "
+        "relevant passage. The answer must be passage A or passage B.⏎⏎Answer:"
     ),
     "pointwise-released": (
         "Predict whether the given passage answer the question.⏎⏎Question: {query}⏎⏎Passage: {passage}⏎⏎"

@@ -51,9 +51,7 @@ def test_b16_a_teacher_that_always_says_a() -> None:
     found = label(engine)
     assert found.scores == (3.0, 3.0, 3.0, 3.0)
     assert len(engine.asked) == 12
-    assert sorted(engine.asked) == sorted(
-        ("q1", a.doc_id, b.doc_id) for a, b in permutations(DOCUMENTS, 2)
-    )
+    assert sorted(engine.asked) == sorted(("q1", a.doc_id, b.doc_id) for a, b in permutations(DOCUMENTS, 2))
     statistics = label_statistics([found])
     assert (statistics.informative, statistics.inconsistent, statistics.position_bias) == (0, 1.0, 1.0)
 
@@ -79,8 +77,8 @@ def test_the_margin_is_the_first_answer_minus_the_second() -> None:
     found = label(StubEngine(lambda question: PLACE[question.documents[0].doc_id] - 1.5))
     assert {c.margin for c in found.comparisons if c.first == 0} == {-1.5}
     assert {c.margin for c in found.comparisons if c.first == 3} == {1.5}
-    # d1 and d2 lose where they stand first, d3 and d4 win: each pair is decided by who stands first
-    assert found.scores == (2.0, 2.0, 4.0, 4.0)
+    # d1 and d2 lose wherever they stand first, d3 and d4 win there
+    assert found.scores == (1.0, 1.0, 5.0, 5.0)
 
 
 @pytest.mark.parametrize(("candidates", "prompts"), [(0, 0), (1, 0), (2, 2), (10, 90), (100, 9900)])

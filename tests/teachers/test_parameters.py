@@ -54,6 +54,7 @@ def test_kinds(values: dict[str, object], kind: str) -> None:
         ({"model": "x", "prompt": {"template": "{query}{a}"}}, r"no white space before field \{a\}"),
         ({"model": "x", "max_length": 0}, "greater than 0"),
         ({"model": "x", "document_words": "0"}, "greater than 0"),
+        ({"model": "x", "strategy": "all-pairs"}, "unknown strategy 'all-pairs'; did you mean 'allpairs'"),
         ({"model": "x", "stratgy": "allpairs"}, "stratgy"),
     ],
 )

@@ -15,7 +15,9 @@ def label(documents: tuple[object, ...] = (D1, D2, D3), query: object = Q1, **te
     queries = context(["q1", "q2"], {"q1": {"d2": 2, "d3": -1, "d9": 3}})
     chosen = parameters(model=None, **teacher)
     (found,) = label_chunk(
-        strategy_of(chosen, queries), None, [CandidateTexts(query, documents)]  # type: ignore[arg-type]
+        strategy_of(chosen, queries),
+        None,
+        [CandidateTexts(query, documents)],  # type: ignore[arg-type]
     )
     return found
 

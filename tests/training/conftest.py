@@ -13,7 +13,9 @@ from instruct_distill.records import Document, Query
 from instruct_distill.training.lists import TrainingList
 from instruct_distill.training.parameters import StudentParameters
 
-_WORDS = "amber basil cedar dusk ember fern grove heron iris juniper kelp larch moss nettle otter pine".split()
+_WORDS = (
+    "amber basil cedar dusk ember fern grove heron iris juniper kelp larch moss nettle otter pine".split()
+)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def plain(
         )
         losses.append(loss(scores[None], target_of([item], loaded.model.device))[0])
     (torch.stack(losses).sum() / sum(item.informative for item in lists)).backward()  # type: ignore[no-untyped-call]
-    return [float(value) for value in losses], gradients(loaded.model)
+    return [value.item() for value in losses], gradients(loaded.model)
 
 
 def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], relative: float) -> None:
@@ -113,7 +113,9 @@ def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, student: Stud
     encoder = student_encoder(student, exact)
     data = lists(3)
     real = sum(
-        len(p) for item in data for p in encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
+        len(p)
+        for item in data
+        for p in encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
     )
     for tokens in (50, 700, 100_000):
         found, _ = run(exact, student, data, tokens)
@@ -182,4 +184,3 @@ def test_without_lists_there_is_no_gradient(
 )
 def test_groups(tokens: list[int], budget: int, expected: list[list[int]]) -> None:
     assert list(groups(tokens, budget)) == expected
-
