@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
 
 def ordered_pairs(target: Target) -> torch.Tensor:
-    """Return float32 [lists, documents, documents]: the weight of (i, j) if the teacher puts i above j, else 0."""
+    """Return float32 [lists, documents, documents]: the weight of (i, j), 0 unless i is the better."""
     better = target.scores[:, :, None] > target.scores[:, None, :]
     real = target.mask[:, :, None] & target.mask[:, None, :]
     pairs = (better & real).float()

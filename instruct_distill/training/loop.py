@@ -34,7 +34,7 @@ class Trained(NamedTuple):
     Args:
         steps: optimizer steps.
         seconds: time spent in steps, over all runs that were needed.
-        tokens: real tokens of this process's prompts.
+        tokens: real tokens of the prompts, over all processes.
         agreement: mean Kendall τ between student and teacher over the lists of the last epoch, as they were
             met in training; None without an informative list.
         processes: how many shared the work.
@@ -127,7 +127,7 @@ def train(
         sum_over_processes(weights.gradients())
         norm = _clip(weights, parameters.clip)
         sums = torch.tensor(
-            [sum(found.losses), float(found.tokens)], dtype=torch.float64, device=model.device
+            [sum(found.losses), found.tokens, found.padded], dtype=torch.float64, device=model.device
         )
         sum_over_processes([sums])
         step_loss = float(sums[0]) / max(sum(item.informative for item in batch), 1)
@@ -147,7 +147,7 @@ def train(
         seconds = time.perf_counter() - began
         progress = {"seconds": progress["seconds"] + seconds, "tokens": progress["tokens"] + int(sums[1])}
         if state.is_main_process:
-            _write_log(log, step + 1, epoch + 1, step_loss, rate, norm, batch, found, seconds)
+            _write_log(log, step + 1, epoch + 1, step_loss, rate, norm, batch, sums.tolist(), seconds)
             last = step + 1 == total
             if last or (step + 1) % parameters.checkpoint_every == 0:
                 kept = {"progress": progress, "kendall": kendall}
@@ -195,9 +195,10 @@ def _write_log(
     rate: float,
     norm: float,
     batch: Sequence[TrainingList],
-    found: StepGradient,
+    sums: Sequence[float],
     seconds: float,
 ) -> None:
+    _, tokens, padded = sums
     record = {
         "step": step,
         "epoch": epoch,
@@ -205,8 +206,8 @@ def _write_log(
         "learning_rate": rate,
         "gradient_norm": norm,
         "query_ids": [item.query.query_id for item in batch],
-        "tokens": found.tokens,
-        "padding": 1 - found.tokens / found.padded if found.padded else 0.0,
+        "tokens": int(tokens),
+        "padding": 1 - tokens / padded if padded else 0.0,
         "seconds": round(seconds, 3),
     }
     with open(log, "a", encoding="utf-8") as stream:

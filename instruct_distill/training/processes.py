@@ -15,7 +15,8 @@ def process_state() -> PartialState:
     """Return rank, number of processes and device of this process.
 
     Raises:
-        InputError: the launch asks for DeepSpeed or FSDP, which the training loop does not use yet.
+        InputError: the launch asks for DeepSpeed or FSDP, which the training loop does not use, or the
+            processes of the launch do not find each other.
     """
     for variable, name in (("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"), ("ACCELERATE_USE_FSDP", "FSDP")):
         if os.environ.get(variable, "false").lower() == "true":
@@ -23,11 +24,23 @@ def process_state() -> PartialState:
                 f"{name} was asked for by the launch configuration, and this version trains without it: "
                 "each process holds the whole model. Launch without it"
             )
-    return PartialState()
+    # only Accelerator reads this variable by itself; PartialState would let each process train alone
+    cpu = (
+        os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true"
+        or not torch.accelerator.is_available()
+    )
+    state = PartialState(cpu=cpu)
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if state.num_processes != launched:
+        raise InputError(
+            f"{launched} processes were launched (WORLD_SIZE), and accelerate found {state.num_processes}: "
+            "each would train alone. Launch with accelerate launch or torchrun"
+        )
+    return state
 
 
 def sum_over_processes(tensors: Iterable[torch.Tensor]) -> None:
     """Add up tensors of the same shapes over all processes, in place."""
-    if PartialState().num_processes > 1:
+    if process_state().num_processes > 1:
         for tensor in tensors:
             torch.distributed.all_reduce(tensor)

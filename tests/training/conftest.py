@@ -13,9 +13,7 @@ from instruct_distill.records import Document, Query
 from instruct_distill.training.lists import TrainingList
 from instruct_distill.training.parameters import StudentParameters
 
-_WORDS = (
-    "amber basil cedar dusk ember fern grove heron iris juniper kelp larch moss nettle otter pine".split()
-)
+_WORDS = ["amber", "basil", "cedar", "dusk", "ember", "fern", "grove", "heron", "iris", "kelp", "larch"]
 
 
 @pytest.fixture
@@ -31,7 +29,9 @@ def lists() -> Callable[..., list[TrainingList]]:
             ]
             scores = [1.0 if ties and q % 2 else float((d + q) % documents) for d in range(documents)]
             found = tuple(Document(f"d{q}-{d}", f"{text} {d}") for d, text in enumerate(texts))
-            made.append(TrainingList(Query(f"q{q}", f"what is {_WORDS[q % 16]}"), found, tuple(scores)))
+            made.append(
+                TrainingList(Query(f"q{q}", f"what is {_WORDS[q % len(_WORDS)]}"), found, tuple(scores))
+            )
         return made
 
     return make

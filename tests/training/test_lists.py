@@ -38,7 +38,7 @@ def test_b27_order_is_a_function_of_seed_and_epoch(lists: Lists) -> None:
     parameters = TrainingParameters(lists_per_step=2, epochs=2)
     whole = order(data, parameters, seed=7)
     assert len(whole) == 20
-    first, second = sum(whole[:10], []), sum(whole[10:], [])
+    first, second = ([q for batch in epoch for q in batch] for epoch in (whole[:10], whole[10:]))
     assert sorted(first) == sorted(second) == sorted(item.query.query_id for item in data)
     assert first != second
     assert order(data, parameters, seed=7) == whole

@@ -36,7 +36,10 @@ def launch(processes: int, *arguments: object) -> None:
 def test_b30_two_processes_learn_what_one_does(
     tiny_llama: Path, lists: Callable[..., list[TrainingList]], tmp_path: Path
 ) -> None:
-    """Five lists, two a step: the second process has nothing to do in the last step of an epoch."""
+    """Five lists, two a step: the second process has nothing to do in the last step of an epoch.
+
+    In float64, where the order of a sum does not matter: AdamW makes a whole step of a rounding error.
+    """
     data = [*lists(3, documents=5, ties=True), *lists(2, documents=2)]
     file = tmp_path / "lists.json"
     file.write_text(
@@ -58,7 +61,7 @@ def test_b30_two_processes_learn_what_one_does(
     assert not any("module." in name for name in first)
     for name, weight in alone.items():
         assert torch.equal(first[name], second[name]), name
-        assert float((first[name] - weight).abs().max()) < 1e-5, name
+        assert float((first[name] - weight).abs().max()) < 1e-9, name
 
     logs = [
         [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
@@ -68,12 +71,19 @@ def test_b30_two_processes_learn_what_one_does(
     for mine, theirs in zip(*logs, strict=True):
         for key in ("step", "query_ids", "learning_rate", "tokens"):
             assert mine[key] == theirs[key], key
-        assert theirs["loss"] == pytest.approx(mine["loss"], rel=1e-5)
-        assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
+        assert theirs["loss"] == pytest.approx(mine["loss"], rel=1e-9)
+        assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["DEEPSPEED", "FSDP"])
 def test_what_is_not_supported_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
     with pytest.raises(InputError, match="trains without it"):
+        process_state()
+
+
+def test_processes_that_do_not_find_each_other_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert process_state().num_processes == 1
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match=r"2 processes were launched .* accelerate found 1"):
         process_state()

@@ -24,7 +24,7 @@ def main(model: str, lists_file: Path, folder: Path) -> None:
         TrainingList(Query(*query), tuple(Document(*document) for document in documents), tuple(scores))
         for query, documents, scores in json.loads(lists_file.read_text(encoding="utf-8"))
     ]
-    loaded = load_model(model, dtype="fp32", device=torch.device("cpu"))
+    loaded = load_model(model, dtype="fp64", device=torch.device("cpu"))
     trained = train(
         loaded,
         StudentParameters(model=model, max_length=160),
