@@ -28,7 +28,7 @@ def normalise(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text after NFKC and case folding: letters, marks and digits between anything else.
+    """Return the words of a text after NFKC and case folding: its runs of letters, marks and digits.
 
     Of scripts that put no blanks between words, each character is a word.
     """

@@ -27,7 +27,7 @@ def randomisation_test(differences: Sequence[float], *, resamples: int = RESAMPL
         seed: the same seed gives the same p.
     """
     data = np.asarray(differences, dtype=np.float64)
-    if not data.any():
+    if data.size < 2 or not data.any():  # both signs of a single difference are as far from 0
         return 1.0
     found = permutation_test(
         (data,),
