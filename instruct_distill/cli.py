@@ -121,6 +121,55 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN ...", help="TREC run files, the baseline first; rankgpt:FILE for its own lists."
+        ),
+    ],
+    qrels: Annotated[str, typer.Option("--qrels", help="The judgements.")],
+    metrics: Annotated[
+        str, typer.Option("--metrics", help="Separated by commas; the first chooses the queries shown.")
+    ] = "nDCG@10",
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Where the texts come from, such as beir:FOLDER.")
+    ] = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Every two runs, instead of each with the first.")
+    ] = False,
+    relevance_level: Annotated[
+        int, typer.Option("--relevance-level", help="Lowest relevant grade, for metrics other than nDCG.")
+    ] = 1,
+    all_judged: Annotated[
+        bool, typer.Option("--all-judged", help="Count judged queries without a grade above 0, as 0.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="For randomisation and intervals.")] = 13,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with whole texts.")] = False,
+) -> None:
+    """Test whether runs differ, and show the queries that make the difference."""
+    import json
+
+    from instruct_distill.evaluation.compare import compare as compare_runs
+    from instruct_distill.evaluation.compare import read_runs
+    from instruct_distill.evaluation.compare_table import compare_table
+    from instruct_distill.sources import open_collection
+    from instruct_distill.sources.qrels import read_qrels
+
+    found = compare_runs(
+        read_runs(runs),
+        read_qrels(qrels),
+        metrics=[metric.strip() for metric in metrics.split(",")],
+        collection=open_collection(collection) if collection else None,
+        all_pairs=all_pairs,
+        relevance_level=relevance_level,
+        all_judged=all_judged,
+        seed=seed,
+    )
+    typer.echo(json.dumps(found.as_dict(), ensure_ascii=False, indent=2) if as_json else compare_table(found))
+
+
+@app.command()
 def rank(
     model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
     query: Annotated[str, typer.Option("--query", help="The query.")],

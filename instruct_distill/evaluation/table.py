@@ -17,9 +17,9 @@ def task_table(result: TaskResult) -> str:
     a query and the tied scores; its last row is the ceiling of the candidates. The second has a row a pair of
     systems: first each system against the first one, then the others. Notes on what was counted follow.
     """
-    blocks = [[result.name], _aligned(_means(result))]
+    blocks = [[result.name], aligned(_means(result))]
     if result.differences:
-        blocks.append(_aligned(_differences(result)))
+        blocks.append(aligned(_differences(result)))
     blocks.append(_notes(result))
     return "\n\n".join("\n".join(block) for block in blocks)
 
@@ -82,8 +82,8 @@ def _notes(result: TaskResult) -> list[str]:
     return notes
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column to the left and the others to the right, the first row underlined."""
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with the first column to the left, the others to the right, the first row underlined."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]) for row in rows]
     return [lines[0], "-" * len(lines[0]), *lines[1:]]

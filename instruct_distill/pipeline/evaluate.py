@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from instruct_distill.errors import InputError
+from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
 from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
@@ -91,6 +92,10 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         found = read_run(task_folder / "first_stage.trec")
         candidates = {query.query_id: found.get(query.query_id, []) for query in data.queries}
         tasks.append(_Task(parameters, data, task_folder, candidates, data.documents(candidates)))
+    overlaps = [
+        contamination(inputs.queries, inputs.documents.values(), task.data.queries, task.documents.values())
+        for task in tasks
+    ]
     for system, rank in _systems(inputs):
         for task in tasks:
             rank(task)
@@ -100,9 +105,16 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)
         for task in tasks
     ]
-    content = summary(results)
+    overlap_of = {
+        result.name: overlap.as_dict(result.evaluations, task.data.qrels)
+        for task, result, overlap in zip(tasks, results, overlaps, strict=True)
+    }
+    content = summary(results, about={"contamination": overlap_of})
     write_summary(folder / "summary.json", content)
-    table = "\n\n".join(task_table(result) for result in results)
+    table = "\n\n".join(
+        f"{task_table(result)}\n{overlap.line(result.evaluations)}"
+        for result, overlap in zip(results, overlaps, strict=True)
+    )
     with write_whole(folder / "table.txt") as stream:
         stream.write(table + "\n")
     failures = [

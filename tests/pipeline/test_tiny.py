@@ -123,6 +123,15 @@ def test_the_student_scores_in_a_new_process_as_in_the_evaluation(recipe: Recipe
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
+def test_training_is_compared_with_the_task(result: Result) -> None:
+    found = result.summary["_meta"]["contamination"]["beir"]
+    assert found["compared"]["training_queries"] == len(list(read_labels(result.folder / "labels.jsonl")))
+    assert found["queries"]["found"] == 0
+    assert found["documents"]["same_document"]["count"] == found["documents"]["equal"]["count"] > 0
+    assert found["documents"]["found_without_same_document"] == 0
+    assert "contamination: 0 of " in result.table
+
+
 def test_a_changed_recipe_under_an_old_name_is_refused(recipe: Recipe, result: Result) -> None:
     import dataclasses
 
