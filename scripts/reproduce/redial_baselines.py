@@ -4,7 +4,7 @@
 
 FOLDER has ReDial's files. Acc@1 is the mean over the seeds' pools; in brackets the 95% bootstrap interval
 over examples, each with its mean over the seeds. "All movies" ranks every movie but those mentioned.
-A pool holds BM25's best movies, so BM25 puts the target first in a pool exactly where it does among all movies.
+A pool holds BM25's best movies, so BM25 puts a target first in it exactly where it does among all movies.
 The paper (arXiv 2311.01555, table 4) has random 10.77, popularity 7.69, BM25 8.62.
 """
 
