@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def candidates(collection: Collection, queries: Sequence[Query], parameters: CandidateParameters) -> Run:
-    """Return the best documents of each query, those only that share a term with it.
+    """Return the best documents of each query, those only that share a term with it and are not excluded.
 
     A list may thus be shorter than the depth, or empty: one warning counts the queries that find nothing,
     such as those that have only stop words, and shows the first of them.
@@ -32,9 +32,12 @@ def candidates(collection: Collection, queries: Sequence[Query], parameters: Can
     run: Run = {}
     nothing: list[str] = []
     for query in tqdm(queries, desc="bm25", unit=" queries", disable=None):
-        found = engine.search(query.text, parameters.depth + deeper)
+        excluded = collection.excluded(query.query_id)
+        matches = engine.search(query.text, parameters.depth + deeper + len(excluded))
+        found = [document for document in matches if document.doc_id not in excluded]
         if not found:
             why = "no term in common with the documents" if engine.tokeniser(query.text) else "no usable term"
+            why = "all that it finds is excluded" if matches else why
             nothing.append(f"{query.query_id} {query.text[:60]!r}: {why}")
         run[query.query_id] = cut(found, query.query_id, parameters)
     if nothing:

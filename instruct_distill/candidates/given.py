@@ -20,7 +20,7 @@ def candidates(collection: Collection, queries: Sequence[Query], parameters: Can
     run = collection.given()
     if run is None:
         raise InputError(
-            f"{collection.name} brings no candidate lists (collections with the prefix rankgpt: or redial: "
-            "do); use candidates: {method: bm25} to search it, or {method: run, file: ...}"
+            f"{collection.name} brings no candidate lists (collections with the prefix rankgpt: or files: "
+            "may); use candidates: {method: bm25} to search it, or {method: run, file: ...}"
         )
     return fit(run, collection.name, queries, parameters)

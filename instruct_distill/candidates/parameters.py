@@ -15,6 +15,7 @@ METHODS = Registry(
     "instruct_distill.candidates",
     "candidates method",
     besides=(
+        "baselines",
         "bm25s_engine",
         "engine",
         "lists",
@@ -32,7 +33,8 @@ class CandidateParameters:
     """Where the candidate lists come from and how long they are."""
 
     method: str = "bm25"
-    """``bm25`` (search the collection), ``run`` (a TREC run file) or ``given`` (the collection's lists)."""
+    """``bm25`` (search the collection), ``run`` (a TREC run file), ``given`` (the collection's lists) or
+    ``pool`` (for recommendation: found, popular and relevant documents, shuffled)."""
 
     engine: Literal["bm25s", "rank_bm25"] = "bm25s"
     """``bm25s``: Lucene's BM25, index on disk; ``rank_bm25``: BM25Okapi in memory, for small collections."""
@@ -44,7 +46,7 @@ class CandidateParameters:
     """BM25: strength of the length normalisation, from 0 to 1; 0.4 is Anserini's value for MS MARCO."""
 
     depth: int = Field(default=100, gt=0)
-    """Number of documents of a query's list at most."""
+    """Number of documents of a query's list at most; a pool is never cut."""
 
     stemmer: str | None = "english"
     """Snowball language for BM25 terms, or ``none``."""
@@ -54,6 +56,21 @@ class CandidateParameters:
 
     file: str | None = None
     """TREC run file, for the method ``run``."""
+
+    bm25: int = Field(default=5, ge=0)
+    """Pool: documents found by BM25."""
+
+    popular: int = Field(default=4, ge=0)
+    """Pool: documents drawn in proportion to their popularity, without replacement."""
+
+    popular_above: float = Field(default=200, ge=0, allow_inf_nan=False)
+    """Pool: a document that is drawn is more popular than this, in the collection's unit (mentions)."""
+
+    with_target: bool = True
+    """Pool: put the relevant documents in, so that a ranker is judged and not the first stage."""
+
+    seed: int = Field(default=13, ge=0)
+    """Pool: draws and order are functions of it and of the query's id."""
 
     drop_self: bool = False
     """Leave out the document whose id is the query's: for ArguAna and Quora, whose queries are documents of

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
+from instruct_distill.candidates.baselines import baselines
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import EvaluationParameters
 from instruct_distill.evaluation.ranker import Ranker, Timing, rerank, run_of, timing_of
@@ -36,7 +37,8 @@ def evaluate(
         seed: for sampling and intervals.
 
     Returns:
-        ``first_stage`` and ``reranker`` side by side: means, values of each query, intervals, times.
+        ``first_stage`` and ``reranker`` (for pools ``bm25`` and ``popularity`` too) side by side: means,
+        values of each query, intervals, times.
 
     Raises:
         InputError: the collection has no judgements, or cannot be read; depth or a metric is not usable.
@@ -46,7 +48,11 @@ def evaluate(
     candidates = data.candidates(parameters)
     documents = data.documents(candidates)
     lists = list(rerank(ranker, data.queries, candidates, documents, depth=parameters.depth, name="evaluate"))
-    runs: dict[str, Run] = {"first_stage": candidates, RERANKER: run_of(lists)}
+    runs: dict[str, Run] = {
+        "first_stage": candidates,
+        **baselines(data.collection, data.queries, candidates, parameters.candidates),
+        RERANKER: run_of(lists),
+    }
     timing = timing_of(lists)
     return task_result(parameters, data.qrels, runs, {RERANKER: timing} if timing else {}, seed=seed)
 

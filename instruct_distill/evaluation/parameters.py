@@ -15,8 +15,8 @@ from instruct_distill.schema import parameters
 from instruct_distill.sources import check_prefix
 from instruct_distill.sources.parameters import QueriesParameters
 
-SYSTEMS = ("first_stage", "zero_shot", "teacher", "student")
-"""The systems of a task, in the order of the printed table."""
+SYSTEMS = ("first_stage", "bm25", "popularity", "zero_shot", "teacher", "student")
+"""The systems of a task, in the order of the printed table; ``bm25`` and ``popularity`` for pools only."""
 
 
 @parameters

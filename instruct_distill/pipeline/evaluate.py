@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from instruct_distill.candidates.baselines import baselines
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
@@ -135,6 +136,12 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
 
     def first_stage(task: _Task) -> None:
         task.runs["first_stage"] = task.candidates
+        data = task.data
+        for system, run in baselines(
+            data.collection, data.queries, task.candidates, task.parameters.candidates
+        ).items():
+            task.runs[system] = run
+            write_run(task.folder / f"{system}.trec", run, system)
 
     yield "first_stage", first_stage
     if not recipe.evaluation:

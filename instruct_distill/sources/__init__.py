@@ -9,7 +9,16 @@ from instruct_distill.sources.collection import Collection
 SOURCES = Registry(
     "instruct_distill.sources",
     "collection prefix",
-    besides=("collection", "fingerprint", "parameters", "qrels", "queries", "record_fields"),
+    besides=(
+        "collection",
+        "fingerprint",
+        "parameters",
+        "qrels",
+        "queries",
+        "record_fields",
+        "redial_dialogues",
+        "redial_movies",
+    ),
 )
 
 

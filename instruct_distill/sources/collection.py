@@ -52,6 +52,14 @@ class Collection(ABC):
         """Return the candidate lists that the collection brings, or None."""
         return None
 
+    def popularity(self) -> dict[str, float] | None:
+        """Return document id → how often it was chosen, for every document, or None where nobody counted."""
+        return None
+
+    def excluded(self, query_id: str) -> frozenset[str]:
+        """Return the documents that must not be candidates of a query, such as those that it names itself."""
+        return frozenset()
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a hex digest that changes when the source's documents change, without reading them all."""

@@ -60,7 +60,7 @@ def test_lists_of_other_queries_are_refused(method: str, tmp_path: Path) -> None
 
 
 def test_a_collection_without_lists_names_those_that_have_them() -> None:
-    with pytest.raises(InputError, match=r"small brings no candidate lists .*rankgpt: or redial:"):
+    with pytest.raises(InputError, match=r"small brings no candidate lists .*rankgpt: or files:"):
         retrieve(SmallCollection(["kite"]), asked("kite"), CandidateParameters(method="given"))
 
 
