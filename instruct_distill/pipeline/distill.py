@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from instruct_distill.errors import InputError
 from instruct_distill.files import read_json
 from instruct_distill.pipeline.evaluate import evaluate_systems
 from instruct_distill.pipeline.inputs import Inputs
@@ -67,7 +68,11 @@ def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = 
     """
     is_main = this_process()[0] == 0
     folder = recipe.folder
-    if redo_from is not None and is_main:
+    if until == STAGES[-1] and (missing := recipe.needed_files()):
+        raise InputError("\n".join(["files that the recipe names are not there:", *missing]))
+    if redo_from is not None:
+        if this_process()[1] > 1:
+            raise InputError(f"redo={redo_from} moves files aside: launch it once with one process")
         aside = redo(folder, redo_from)
         logger.info("redo=%s: %s", redo_from, f"old files are in {aside}" if aside else "nothing was there")
     inputs = Inputs(recipe)

@@ -6,8 +6,8 @@ from instruct_distill.evaluation.parameters import TeacherRun
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.recipe import Recipe
 from instruct_distill.teachers.labelling import strategy_of
+from instruct_distill.training.document_choice import documents_used
 from instruct_distill.training.lists import steps_per_epoch
-from instruct_distill.training.parameters import RandomDocuments
 
 
 def plan_of(recipe: Recipe) -> str:
@@ -26,8 +26,7 @@ def plan_of(recipe: Recipe) -> str:
     else:
         lengths, known = [recipe.candidates.depth] * len(inputs.queries), "at most"
     prompts = sum(strategy.prompts(length) for length in lengths)
-    chosen = recipe.training.documents_per_list
-    per_list = [min(n, chosen.random) if isinstance(chosen, RandomDocuments) else n for n in lengths]
+    per_list = [documents_used(recipe.training.documents_per_list, length) for length in lengths]
     steps = recipe.training.epochs * steps_per_epoch(len(lengths), recipe.training.lists_per_step)
     lines = [
         f"{recipe.name}: {recipe.folder}",

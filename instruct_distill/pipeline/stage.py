@@ -26,6 +26,15 @@ OUTPUTS = {
 """What each stage writes into the run's folder, as glob patterns."""
 
 
+NEEDED = {
+    "retrieve": ("candidates.trec",),
+    "label": ("labels.jsonl",),
+    "train": ("student/reranker.json",),
+    "evaluate": ("evaluation/summary.json",),
+}
+"""What a finished stage has left without fail."""
+
+
 def this_process() -> tuple[int, int]:
     """Return (rank, number of processes) of this launch, without importing torch."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -106,6 +115,11 @@ class Stage:
                         return None  # it stopped before it wrote anything, at a misspelt model say
                     raise StaleStageError(self._difference(there))
                 if file == self.done_file:
+                    if any(not list(self.folder.glob(name)) for name in NEEDED[self.name]):
+                        raise InputError(
+                            f"{self.folder}: the stage {self.name} was finished, but "
+                            f"{' or '.join(NEEDED[self.name])} is not there; use redo={self.name}"
+                        )
                     outcome: dict[str, Any] = there["outcome"]
                     return outcome
         return None

@@ -90,7 +90,9 @@ def labelled_lists(inputs: Inputs) -> list[TrainingList]:
                 "is not among the candidates"
             )
         documents = [inputs.documents[doc_id] for doc_id in label.doc_ids]
-        lists.append(training_list(queries[label.query_id], documents, label, inputs.recipe.training.ties))
+        training = inputs.recipe.training
+        query = queries[label.query_id]
+        lists.append(training_list(query, documents, label, training.ties, soft=training.soft_pairs))
     return lists
 
 

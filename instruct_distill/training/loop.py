@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -94,7 +95,8 @@ def train(
     use_cpu_attention(model.model)
     state = process_state()
     encoder = student_encoder(student, loaded)
-    loss = LOSSES.load(parameters.loss).loss
+    choice = parameters.loss_choice
+    loss = functools.partial(LOSSES.load(choice.name).loss, **choice.parameters)
     weights = MasterWeights(model)
     optimizer = torch.optim.AdamW(
         weights.masters, lr=parameters.learning_rate, weight_decay=parameters.weight_decay, fused=True

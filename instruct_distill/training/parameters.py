@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Discriminator, Field, Tag, field_serializer, field_validator, model_validator
 
-from instruct_distill.losses import LOSSES
+from instruct_distill.losses.signature import complete_parameters
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 
 
@@ -54,39 +56,143 @@ class RandomDocuments:
 
 
 @parameters
+class TopAndRandom:
+    """How many documents are the teacher's best, and how many are drawn from the others."""
+
+    top: int = Field(gt=0)
+    """The teacher's best; of equal ones the first stage's better."""
+    random: int = Field(gt=0)
+    """Documents drawn anew in each epoch from those below."""
+
+
+@parameters
+class TopAndRandomDocuments:
+    """The teacher's best documents of each list, with others that are drawn anew in each epoch."""
+
+    top_and_random: TopAndRandom
+    """How many of each kind."""
+
+
+@parameters
+class StratifiedDocuments:
+    """Documents from the whole range of the teacher's ranking, drawn anew in each epoch."""
+
+    stratified: int = Field(gt=1)
+    """Documents a list: the ranking is cut into as many parts, and one is drawn from each."""
+
+
+_CHOICES = {
+    "random": "RandomDocuments",
+    "top_and_random": "TopAndRandomDocuments",
+    "stratified": "StratifiedDocuments",
+}
+
+
+def _which_choice(value: Any) -> str | None:
+    """Return the tag of a choice of documents, by the key that it has or nearly has, or None."""
+    if value == "all":
+        return "all"
+    if not isinstance(value, Mapping):
+        return type(value).__name__
+    for key in map(str, value):
+        for known, tag in _CHOICES.items():
+            if nearest(key, _CHOICES) == nearest(known, _CHOICES):
+                return tag
+    return None
+
+
+DocumentChoice = Annotated[
+    Annotated[Literal["all"], Tag("all")]
+    | Annotated[RandomDocuments, Tag("RandomDocuments")]
+    | Annotated[TopAndRandomDocuments, Tag("TopAndRandomDocuments")]
+    | Annotated[StratifiedDocuments, Tag("StratifiedDocuments")],
+    Discriminator(
+        _which_choice,
+        custom_error_type="document_choice",
+        custom_error_message=(
+            "expected all, {random: 16}, {stratified: 16} or {top_and_random: {top: 4, random: 12}}"
+        ),
+    ),
+]
+"""Which documents of a labelled list are used in an epoch."""
+
+
+@parameters
+class LossChoice:
+    """A ranking loss by name, with its parameters; in a recipe ``{name: kl, temperature: 2.0}``."""
+
+    name: str
+    """Name of the loss."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """The keyword-only arguments of its function; those that are left out are filled in."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> LossChoice:
+        object.__setattr__(self, "parameters", complete_parameters(self.name, self.parameters))
+        return self
+
+
+@parameters
 class TrainingParameters:
     """How the student learns the teacher's order."""
 
-    loss: str = "ranknet"
-    """A ranking loss."""
-    learning_rate: float = Field(default=3e-5, gt=0)
+    loss: str | LossChoice = "ranknet"
+    """A ranking loss: its name, or with parameters {name: kl, temperature: 2.0}."""
+    learning_rate: float = Field(default=3e-5, gt=0, allow_inf_nan=False)
     """Peak rate of AdamW."""
     schedule: Literal["constant", "linear"] = "constant"
     """After the warm-up: stay, or fall to 0 at the last optimizer step."""
     warmup_steps: int = Field(default=0, ge=0)
     """Optimizer steps over which the rate rises from 0."""
-    weight_decay: float = Field(default=0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """AdamW's decoupled weight decay."""
-    clip: float = Field(default=1.0, ge=0)
+    clip: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Largest norm of the gradient; 0 for no limit."""
     lists_per_step: int = Field(default=32, gt=0)
     """Lists of one optimizer step, over all processes."""
     epochs: int = Field(default=3, ge=0)
     """Passes over the labelled lists."""
-    documents_per_list: Literal["all"] | RandomDocuments = "all"
-    """Which documents of a list are used in an epoch: all, or {random: 16}."""
+    documents_per_list: DocumentChoice = "all"
+    """Which documents of a list are used in an epoch: all, {random: 16}, {stratified: 16}, or the teacher's
+    best and others, {top_and_random: {top: 4, random: 12}}."""
     ties: Literal["skip", "first_stage"] = "skip"
     """Documents with equal teacher scores make no pair, or are ordered as the first stage did."""
     precision: Literal["auto", "bf16", "fp32", "fp64"] = "auto"
     """What is computed in; weights and optimizer are float32 in any case (float64 for fp64)."""
-    tokens_per_micro_batch: int = Field(default=8192, gt=0)
-    """Tokens whose activations are in memory at one time; longer lists use gradient caching."""
+    tokens_per_micro_batch: int = Field(default=4096, gt=0)
+    """Tokens whose activations are in memory at one time (SmolLM2-135M: 0.75 MB a token); longer lists use
+    gradient caching, which costs a second forward pass."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
     keep: int = Field(default=1, ge=1)
     """Newest checkpoints that are kept."""
 
-    @field_validator("loss")
+    @field_validator("loss", mode="before")
     @classmethod
-    def _known(cls, value: str) -> str:
-        return LOSSES.check(value)
+    def _known(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            complete_parameters(value, {})
+        elif isinstance(value, Mapping):
+            if not isinstance(value.get("name"), str):
+                raise ValueError("expected the name of a loss, such as {name: kl, temperature: 2.0}")
+            name, given = value["name"], {str(key): item for key, item in value.items() if key != "name"}
+            complete = complete_parameters(name, given)
+            # the name alone where nothing else is said: a recipe is equal to itself written out
+            return (
+                name if complete == complete_parameters(name, {}) else LossChoice(name=name, parameters=given)
+            )
+        return value
+
+    @field_serializer("loss")
+    def _in_full(self, value: str | LossChoice) -> dict[str, Any]:
+        return {"name": self.loss_choice.name, **self.loss_choice.parameters}
+
+    @property
+    def loss_choice(self) -> LossChoice:
+        """The loss with all of its parameters."""
+        return self.loss if isinstance(self.loss, LossChoice) else LossChoice(name=self.loss)
+
+    @property
+    def soft_pairs(self) -> bool:
+        """Whether the loss compares with the teacher's pair probabilities."""
+        return bool(self.loss_choice.parameters.get("targets") == "soft")

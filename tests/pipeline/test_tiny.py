@@ -87,7 +87,7 @@ def test_training_moved_the_student(result: Result) -> None:
     assert [record["step"] for record in log] == list(range(1, 13))
     checkpoint = load_file(result.folder / "checkpoints" / "step-12" / "weights.safetensors")
     student = load_file(result.student / "model.safetensors")
-    assert (checkpoint["lm_head.weight"] == student["lm_head.weight"]).all()
+    assert (checkpoint["model.lm_head.weight"] == student["lm_head.weight"]).all()
 
 
 def test_a_second_run_does_nothing_and_says_the_same(recipe: Recipe, result: Result) -> None:
