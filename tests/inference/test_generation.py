@@ -22,7 +22,7 @@ Q1 = Query("q1", "how to oil a bicycle chain")
 D1 = Document("d1", "Ferries leave the harbour every twenty minutes.", "Harbour ferries")
 D2 = Document("d2", "Clean and oil the chain after wet rides.", "Bicycle chain care")
 D3 = Document("d3", "Tomato plants need full sun and steady water.", "Growing tomatoes")
-LONG = Document("long", "Clean and oil the chain after wet rides. " * 20)
+LONG = Document("long", "Clean and oil the chain after wet rides. " * 8)
 SETS = [
     Question(Q1, (D1, D2, D3)),
     Question(Q1, (D3, D2)),
