@@ -95,7 +95,9 @@ def check(expected: tuple[bytes, dict[str, Any]], found: tuple[bytes, dict[str, 
 
 def main() -> None:
     """Parse the command line, do it, and print the kills."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recipe")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--kills", type=int, default=10)

@@ -34,6 +34,9 @@ class Engine(Protocol):
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """Return the score of each answer of the prompt, float32 [questions, answers].
 
+        A prompt that shows a list has one answer a document: the width is that of the longest list, and a
+        shorter one's row ends in -inf.
+
         Raises:
             NonFiniteScoreError: an answer is NaN or infinite; the message names query and documents.
         """
@@ -41,6 +44,14 @@ class Engine(Protocol):
 
     def log_likelihood(self, questions: Sequence[Question]) -> FloatArray:
         """Return the mean log-probability of the query's tokens after the prompt, float32 [questions].
+
+        Raises:
+            NonFiniteScoreError: as above.
+        """
+        ...
+
+    def generate(self, questions: Sequence[Question], max_tokens: int) -> list[str]:
+        """Return what the model writes, greedily, at most ``max_tokens`` tokens a question.
 
         Raises:
             NonFiniteScoreError: as above.

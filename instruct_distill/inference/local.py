@@ -10,6 +10,7 @@ import torch
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.inference.engine import FloatArray, Question
+from instruct_distill.inference.generation import write_greedily
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.batch import by_length
 from instruct_distill.models.loading import LoadedModel
@@ -41,14 +42,10 @@ class LocalEngine:
         self.model: AnswerModel = loaded.model
         self.prompt = prompt
         self.tokens_per_batch = tokens_per_batch
-        self.encoder = PromptEncoder(
-            prompt,
-            loaded.tokenizer,
-            family=loaded.model.family,
-            max_length=max_length,
-            document_words=document_words,
-            decoder_start=getattr(loaded.model.model.config, "decoder_start_token_id", None),
-        )
+        self._tokenizer = loaded.tokenizer
+        self._max_length, self._document_words = max_length, document_words
+        self._encoders: dict[int, PromptEncoder] = {}
+        self.encoder = self._encoder(2 if prompt.block else len(prompt.document_fields))
         self.asked = 0
         self.tokens = 0
         if self.encoder.answers is not None:
@@ -56,9 +53,13 @@ class LocalEngine:
 
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
-        answers = self._answers()
+        columns = len(self._answers(self.encoder).continuations)
+        if self.prompt.block:
+            columns = max((len(question.documents) for question in questions), default=0)
         return self._in_batches(
-            questions, lambda rows, prompts: self.model(prompts, answers), len(self.prompt.answers)
+            questions,
+            lambda encoder, rows, prompts: self.model(prompts, self._answers(encoder)),
+            columns,
         )
 
     def log_likelihood(self, questions: Sequence[Question]) -> FloatArray:
@@ -69,46 +70,99 @@ class LocalEngine:
         written = [self.encoder.encode_continuation(question.query.text) for question in questions]
         return self._in_batches(
             questions,
-            lambda rows, prompts: self.model.log_likelihood(prompts, [written[row] for row in rows])[:, None],
+            lambda encoder, rows, prompts: self.model.log_likelihood(prompts, [written[i] for i in rows])[
+                :, None
+            ],
             1,
         )[:, 0]
+
+    def generate(self, questions: Sequence[Question], max_tokens: int) -> list[str]:
+        """See :class:`~instruct_distill.inference.engine.Engine`."""
+        texts = [""] * len(questions)
+        with evaluation_mode(self.model):
+            for encoder, rows, prompts in self._batches(questions, room=max_tokens):
+                start = encoder.answers.prefix if encoder.answers else None
+                written = write_greedily(self.model, self._tokenizer, prompts, start, max_tokens)
+                for row, text in zip(rows, written, strict=True):
+                    if text is None:
+                        raise self._not_finite(questions[row], "with NaN logits", 1)
+                    texts[row] = text
+        return texts
+
+    def _encoder(self, documents: int) -> PromptEncoder:
+        """The encoder of prompts with so many documents; a prompt without a block has one."""
+        if documents not in self._encoders:
+            self._encoders[documents] = PromptEncoder(
+                self.prompt.for_documents(documents) if self.prompt.block else self.prompt,
+                self._tokenizer,
+                family=self.model.family,
+                max_length=self._max_length,
+                document_words=self._document_words,
+                decoder_start=getattr(self.model.model.config, "decoder_start_token_id", None),
+                beside=next(iter(self._encoders.values()), None),
+            )
+        return self._encoders[documents]
+
+    def _batches(
+        self, questions: Sequence[Question], room: int = 0
+    ) -> Iterator[tuple[PromptEncoder, list[int], list[list[int]]]]:
+        """Yield (encoder, positions, prompts) of each batch: equally many documents, alike in length.
+
+        Args:
+            questions: what is asked.
+            room: tokens that each prompt will grow by.
+        """
+        groups: dict[int, list[int]] = {}
+        for row, question in enumerate(questions):
+            groups.setdefault(len(question.documents) if self.prompt.block else 0, []).append(row)
+        for documents, rows in sorted(groups.items(), reverse=True):
+            encoder = self._encoder(documents) if self.prompt.block else self.encoder
+            prompts = encoder.encode(
+                (questions[row].query.text, [document.full_text for document in questions[row].documents])
+                for row in rows
+            )
+            self.asked += len(prompts)
+            self.tokens += sum(len(prompt) for prompt in prompts)
+            for batch in by_length([len(prompt) + room for prompt in prompts], self.tokens_per_batch):
+                yield encoder, [rows[i] for i in batch], [prompts[i] for i in batch]
 
     def _in_batches(
         self,
         questions: Sequence[Question],
-        ask: Callable[[list[int], list[list[int]]], torch.Tensor],
+        ask: Callable[[PromptEncoder, list[int], list[list[int]]], torch.Tensor],
         columns: int,
     ) -> FloatArray:
-        prompts = self.encoder.encode(
-            (question.query.text, [document.full_text for document in question.documents])
-            for question in questions
-        )
-        results = np.empty((len(questions), columns), dtype=np.float32)
+        results = np.full((len(questions), columns), -np.inf, dtype=np.float32)
+        finite = np.ones(len(questions), dtype=bool)
         with evaluation_mode(self.model):
-            for rows in by_length([len(prompt) for prompt in prompts], self.tokens_per_batch):
-                results[rows] = ask(rows, [prompts[row] for row in rows]).float().cpu().numpy()
-        self.asked += len(prompts)
-        self.tokens += sum(len(prompt) for prompt in prompts)
-        broken = np.flatnonzero(~np.isfinite(results).all(axis=1))
+            for encoder, rows, prompts in self._batches(questions):
+                answers = ask(encoder, rows, prompts).float().cpu().numpy()
+                results[rows, : answers.shape[1]] = answers
+                finite[rows] = np.isfinite(answers).all(axis=1)
+        broken = np.flatnonzero(~finite)
         if broken.size:
-            question = questions[int(broken[0])]
-            shown = ", ".join(repr(document.doc_id) for document in question.documents)
-            raise NonFiniteScoreError(
-                f"the model answered {results[broken[0]].tolist()} to query {question.query.query_id!r} with "
-                f"document(s) {shown} ({broken.size} such answers); use dtype bf16 or fp32"
-            )
+            row = int(broken[0])
+            raise self._not_finite(questions[row], str(results[row].tolist()), broken.size)
         return results
 
-    def _answers(self) -> EncodedAnswers:
-        if self.encoder.answers is None:
+    @staticmethod
+    def _not_finite(question: Question, answer: str, count: int) -> NonFiniteScoreError:
+        shown = ", ".join(repr(document.doc_id) for document in question.documents)
+        return NonFiniteScoreError(
+            f"the model answered {answer} to query {question.query.query_id!r} with "
+            f"document(s) {shown} ({count} such answers); use dtype bf16 or fp32"
+        )
+
+    def _answers(self, encoder: PromptEncoder) -> EncodedAnswers:
+        if encoder.answers is None:
             raise InputError(f"prompt {self.prompt.name!r} has no answers to compare")
-        return self.encoder.answers
+        return encoder.answers
 
     def _check_against_the_models_own_forward(self, answers: EncodedAnswers) -> None:
         """Make sure that this family's short cut to the answer logits gives what the model itself gives."""
         if not answers.single:
             return
-        fields = len(self.prompt.document_fields)
+        fields = len(self.encoder.prompt.document_fields)
         prompt = self.encoder.encode([("what is it", ["It is a test."] * fields)])[0]
         with evaluation_mode(self.model):
             ours = self.model([prompt], answers)[0].float()

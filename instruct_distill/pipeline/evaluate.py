@@ -186,7 +186,9 @@ def _teacher(inputs: Inputs) -> Callable[[_Task], None]:
 
     def context(task: str) -> Context:
         return Context(
-            lambda: tasks[task].qrels, lambda: [query.query_id for query in tasks[task].collection.queries()]
+            lambda: tasks[task].qrels,
+            lambda: [query.query_id for query in tasks[task].collection.queries()],
+            seed=inputs.recipe.seed,
         )
 
     teacher = load_teacher(parameters, context(next(iter(tasks))))

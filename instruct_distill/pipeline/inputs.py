@@ -70,4 +70,6 @@ class Inputs:
             split = self.recipe.queries.split or ("train" if "train" in self.collection.splits() else None)
             return self.collection.qrels(split)
 
-        return Context(qrels, lambda: [query.query_id for query in self.collection.queries()])
+        return Context(
+            qrels, lambda: [query.query_id for query in self.collection.queries()], seed=self.recipe.seed
+        )

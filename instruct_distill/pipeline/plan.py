@@ -7,7 +7,7 @@ from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.recipe import Recipe
 from instruct_distill.teachers.labelling import strategy_of
 from instruct_distill.training.document_choice import documents_used
-from instruct_distill.training.lists import steps_per_epoch
+from instruct_distill.training.schedule import steps_per_epoch
 
 
 def plan_of(recipe: Recipe) -> str:

@@ -37,6 +37,7 @@ class Teacher(NamedTuple):
     def fingerprint(self, lists: Sequence[CandidateTexts]) -> dict[str, Any]:
         """Return everything that labels depend on, as JSON values, for the label file's header."""
         asked = self.parameters
+        settings = self.strategy.settings()
         texts = hashlib.sha256()
         for item in lists:
             for part in (*item.query, *(text for document in item.documents for text in document)):
@@ -53,6 +54,8 @@ class Teacher(NamedTuple):
             "teacher": asked.model or asked.run or asked.permutations or "qrels",
             "revision": self.revision,
             "strategy": asked.kind,
+            **({"strategy_parameters": settings} if settings else {}),
+            **({"answers": asked.answers} if asked.answers != "logits" else {}),
             **(about_model if self.engine else {}),
             "prompts_per_chunk": asked.prompts_per_chunk,
             "lists": len(lists),
@@ -76,18 +79,21 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
             raise InputError(f"teacher: {file}: no such file")
         return Teacher(parameters, strategy, None, None, digest(file)[:16] if file else "", "")
     from instruct_distill.inference.local import LocalEngine
+    from instruct_distill.inference.written_answers import WrittenAnswers
     from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
 
     assert parameters.model is not None
     loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
-    engine = LocalEngine(
+    engine: Engine = LocalEngine(
         loaded,
         prompt,
         max_length=parameters.max_length,
         document_words=parameters.document_words,
         tokens_per_batch=parameters.tokens_per_batch,
     )
+    if parameters.answers == "written":
+        engine = WrittenAnswers(engine)
     return Teacher(
         parameters, strategy, prompt, engine, loaded.revision, dtype_name(loaded.model.model.dtype)
     )

@@ -55,6 +55,7 @@ class PromptEncoder:
         max_length: the longest prompt in tokens, special tokens included.
         document_words: words of a document that are shown at most, or None for no such limit.
         decoder_start: the decoder's first id (encoder-decoder only).
+        beside: an encoder with the same tokenizer, whose tokenised texts are used and added to.
     """
 
     def __init__(
@@ -66,14 +67,17 @@ class PromptEncoder:
         max_length: int,
         document_words: int | None = None,
         decoder_start: int | None = None,
+        beside: PromptEncoder | None = None,
     ) -> None:
+        if prompt.block:
+            raise InputError(f"prompt {prompt.name!r} shows a list; encode prompt.for_documents(n)")
         self.prompt = prompt
         self.family = family
         self.max_length = max_length
         self.document_words = document_words
         self.cut_prompts = 0
         self._tokenizer = tokenizer
-        self._ids: dict[tuple[str, str, str], list[int]] = {}
+        self._ids: dict[tuple[str, str, str], list[int]] = {} if beside is None else beside._ids
         self._warned_query = False
         self._special = re.compile(
             "|".join(

@@ -7,5 +7,15 @@ from instruct_distill.registry import Registry
 STRATEGIES = Registry(
     "instruct_distill.teachers",
     "strategy",
-    besides=("strategy", "parameters", "labelling", "ranker", "statistics"),
+    besides=(
+        "strategy",
+        "parameters",
+        "labelling",
+        "ranker",
+        "statistics",
+        "bradley_terry",
+        "pairwise_sort",
+        "ranking_scores",
+        "sorting",
+    ),
 )

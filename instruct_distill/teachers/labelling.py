@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from instruct_distill.errors import InputError
-from instruct_distill.inference.engine import Engine, FloatArray, Question
+from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.teachers import STRATEGIES
@@ -53,6 +53,7 @@ def prompt_of(parameters: TeacherParameters, strategy: Strategy) -> Prompt | Non
         prompt,
         documents=strategy.documents,
         answers=strategy.asks == "answer_logits",
+        query=strategy.asks != "log_likelihood",
         purpose=f"strategy {parameters.kind}",
     )
     return prompt
@@ -101,12 +102,11 @@ def label_chunk(
     for position, item in enumerate(lists):
         steps = strategy.label(item.query, [item.documents[i] for i in asked[position]])
         _advance(labels, running, position, steps, None)
-    ask = getattr(engine, strategy.asks or "", None)
+    ask = _asking(strategy, engine) if running else None
     while running:
-        if ask is None:
-            raise InputError(f"{type(strategy).__name__} needs a model that gives {strategy.asks}")
+        assert ask is not None
         questions = [question for _, _, round_ in running for question in round_]
-        answers: FloatArray = ask(questions) if questions else np.zeros((0, 2), dtype=np.float32)
+        answers = ask(questions) if questions else np.zeros((0, 2), dtype=np.float32)
         waiting, running, start = running, [], 0
         for position, steps, round_ in waiting:
             own = answers[start : start + len(round_)]
@@ -119,12 +119,22 @@ def label_chunk(
     ]
 
 
+def _asking(strategy: Strategy, engine: Engine | None) -> Callable[[list[Question]], Any]:
+    """What puts a strategy's questions to the engine."""
+    ask = getattr(engine, strategy.asks or "", None)
+    if ask is None:
+        raise InputError(f"{type(strategy).__name__} needs a model that gives {strategy.asks}")
+    if strategy.asks == "generate":
+        return lambda questions: ask(questions, strategy.max_tokens)
+    return lambda questions: ask(questions)
+
+
 def _advance(
     labels: list[ListLabel | None],
     running: list[tuple[int, Steps, list[Question]]],
     position: int,
     steps: Steps,
-    answers: FloatArray | None,
+    answers: Any,
 ) -> None:
     """Let one list's strategy take its next step: it asks again, or it is done."""
     try:

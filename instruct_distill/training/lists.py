@@ -16,6 +16,7 @@ from instruct_distill.losses.target import Target
 from instruct_distill.records import Document, ListLabel, Query
 from instruct_distill.training.document_choice import chosen_documents
 from instruct_distill.training.parameters import TrainingParameters
+from instruct_distill.training.schedule import steps_per_epoch
 from instruct_distill.training.soft_pairs import pair_probabilities
 
 
@@ -98,11 +99,6 @@ def choose_documents(
     generator = np.random.default_rng([seed, epoch, zlib.crc32(item.query.query_id.encode("utf-8"))])
     kept = chosen_documents(parameters.documents_per_list, item.scores, generator)
     return item if len(kept) == len(item.documents) else item.part(kept)
-
-
-def steps_per_epoch(lists: int, lists_per_step: int) -> int:
-    """Return the number of optimizer steps in an epoch; the last one may hold fewer lists."""
-    return -(-lists // lists_per_step)
 
 
 def steps(

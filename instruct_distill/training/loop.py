@@ -22,11 +22,11 @@ from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, save_checkpoint
 from instruct_distill.training.gradient import StepGradient, add_gradient
-from instruct_distill.training.lists import TrainingList, steps, steps_per_epoch
+from instruct_distill.training.lists import TrainingList, steps
 from instruct_distill.training.master_weights import MasterWeights
 from instruct_distill.training.parameters import StudentParameters, TrainingParameters
 from instruct_distill.training.processes import process_state, sum_over_processes
-from instruct_distill.training.schedule import learning_rate
+from instruct_distill.training.schedule import learning_rate, steps_per_epoch
 
 
 class Trained(NamedTuple):

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the optimizer step."""
+"""Optimizer steps, and the learning rate as a function of them."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def learning_rate(parameters: TrainingParameters, step: int, total: int) -> floa
     if parameters.schedule == "constant":
         return peak
     return peak * max(total - done, 0) / max(total - warmup, 1)
+
+
+def steps_per_epoch(lists: int, lists_per_step: int) -> int:
+    """Return the number of optimizer steps in an epoch; the last one may hold fewer lists."""
+    return -(-lists // lists_per_step)

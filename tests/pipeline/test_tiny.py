@@ -1,4 +1,4 @@
-"""The whole path of recipes/tiny.yaml on a tiny T5: exact counts, files, figures, and reload in a new process."""
+"""The whole path of recipes/tiny.yaml on a tiny T5: exact counts, files, figures, reload in a new process."""
 
 from __future__ import annotations
 

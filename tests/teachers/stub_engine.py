@@ -38,6 +38,9 @@ class StubEngine:
     def log_likelihood(self, questions: Sequence[Question]) -> FloatArray:
         return np.array([self._ask(question) for question in questions], np.float32)
 
+    def generate(self, questions: Sequence[Question], max_tokens: int) -> list[str]:
+        raise AssertionError("nothing is to be written")
+
     def _ask(self, question: Question) -> float:
         self.asked.append((question.query.query_id, *(document.doc_id for document in question.documents)))
         return self.answer(question)
@@ -47,8 +50,8 @@ def parameters(**values: object) -> TeacherParameters:
     return TeacherParameters(**({"model": "stub"} | values))  # type: ignore[arg-type]
 
 
-def context(query_ids: Sequence[str] = (), qrels: Qrels | None = None) -> Context:
-    return Context(qrels=lambda: qrels, query_ids=lambda: list(query_ids))
+def context(query_ids: Sequence[str] = (), qrels: Qrels | None = None, seed: int = 13) -> Context:
+    return Context(qrels=lambda: qrels, query_ids=lambda: list(query_ids), seed=seed)
 
 
 def write(path: Path, text: str) -> str:
