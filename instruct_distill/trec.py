@@ -1,4 +1,4 @@
-"""TREC run files: query, Q0, document, rank, score, tag."""
+"""TREC files: runs (query, Q0, document, rank, score, tag), and judgements as they are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.files import read_lines, write_whole
-from instruct_distill.records import Run, ScoredDocument
+from instruct_distill.records import Qrels, Run, ScoredDocument
 
 # The white space of C's isspace, as in trec_eval: a no-break space is part of an id.
 _FIELD = re.compile(r"[^ \t\n\v\f\r]+")
@@ -98,6 +98,20 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str) -> None:
                 previous = score
                 # str gives the shortest number that reads back as the same float32.
                 stream.write(f"{query_id} Q0 {doc_id} {rank} {score!s} {tag}\n")
+
+
+def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
+    """Write judgements in TREC's form (query, 0, document, grade), complete or not at all.
+
+    Raises:
+        InputError: an id is empty or holds white space.
+    """
+    with write_whole(path) as stream:
+        for query_id, grades in qrels.items():
+            _check_field("query id", query_id)
+            for doc_id, grade in grades.items():
+                _check_field("document id", doc_id)
+                stream.write(f"{query_id} 0 {doc_id} {grade}\n")
 
 
 def _finite(text: str, where: str) -> float:

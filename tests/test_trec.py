@@ -8,7 +8,8 @@ import pytest
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.records import ScoredDocument
-from instruct_distill.trec import read_run, write_run
+from instruct_distill.sources.qrels import read_qrels
+from instruct_distill.trec import read_run, write_qrels, write_run
 
 LINES = [
     ["q1", "Q0", "IPCC_report,_1992", "1", "12", "bm25"],
@@ -146,3 +147,12 @@ def test_a_published_run_is_read(shared_data: Path) -> None:
     run = read_run(shared_data / "trec-dl" / "runs" / "dl19.rankgpt-gpt-3.5-turbo.run")
     assert len(run) == 43
     assert run["264014"][0] == ("5611210", 15.780599594116211)
+
+
+def test_qrels_that_were_written_read_back(tmp_path: Path) -> None:
+    qrels = {"7": {"007": 2, "d_1": 0}, "q2": {"d3": -1}}
+    write_qrels(tmp_path / "qrels.txt", qrels)
+    assert (tmp_path / "qrels.txt").read_text() == "7 0 007 2\n7 0 d_1 0\nq2 0 d3 -1\n"
+    assert read_qrels(tmp_path / "qrels.txt") == qrels
+    with pytest.raises(InputError, match="night ferry"):
+        write_qrels(tmp_path / "bad.txt", {"q": {"night ferry": 1}})

@@ -18,7 +18,7 @@ STAGES = ("retrieve", "label", "train", "evaluate")
 """The stages in their order."""
 
 OUTPUTS = {
-    "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec"),
+    "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec", "evaluation/*/qrels.txt"),
     "label": ("labels.jsonl", "labels.jsonl.process-*"),
     "train": ("checkpoints", "student", "training.jsonl"),
     "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*"),
@@ -56,8 +56,9 @@ def digest(*paths: str | os.PathLike[str]) -> str:
 def outputs(folder: Path, stage: str) -> list[Path]:
     """Return the files and folders that a stage, finished or not, has left in a run's folder."""
     found = dict.fromkeys(path for pattern in OUTPUTS[stage] for path in sorted(folder.glob(pattern)))
-    # each task's first stage lies among the systems' runs
-    return [path for path in found if stage == "retrieve" or path.name != "first_stage.trec"]
+    # what was retrieved for each task lies among the systems' runs
+    retrieved = ("first_stage.trec", "qrels.txt")
+    return [path for path in found if stage == "retrieve" or path.name not in retrieved]
 
 
 def flatten(content: Any, prefix: str = "") -> dict[str, Any]:

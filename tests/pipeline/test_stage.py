@@ -40,12 +40,20 @@ def test_a_stage_is_nothing_begun_and_done(tmp_path: Path) -> None:
     stage(tmp_path).begin()
     assert stage(tmp_path).outcome() is None
     assert [path.name for path in tmp_path.iterdir()] == ["label.started.json"]
+    (tmp_path / "labels.jsonl").touch()
     stage(tmp_path).finish({"lists": 3})
     assert stage(tmp_path).outcome() == {"lists": 3}
-    assert [path.name for path in tmp_path.iterdir()] == ["label.done.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["label.done.json", "labels.jsonl"]
+
+
+def test_a_finished_stage_whose_output_is_gone(tmp_path: Path) -> None:
+    stage(tmp_path).finish({})
+    with pytest.raises(InputError, match=r"labels.jsonl is not there; use redo=label"):
+        stage(tmp_path).outcome()
 
 
 def test_the_order_of_keys_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").touch()
     stage(tmp_path).finish({})
     turned = {"seed": 13, "teacher": {"max_length": 512, "model": "org/a"}}
     assert Stage(tmp_path, "label", turned, INPUTS).outcome() == {}
@@ -106,6 +114,7 @@ def test_a_damaged_done_file_is_named(tmp_path: Path, content: str) -> None:
 
 
 def test_the_others_wait_until_the_main_process_has_finished(tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").touch()
     stage(tmp_path).begin()
     timer = threading.Timer(0.3, lambda: stage(tmp_path).finish({"lists": 3}))
     timer.start()

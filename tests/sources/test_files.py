@@ -109,9 +109,9 @@ def test_b49_candidates_in_every_layout(tmp_path: Path) -> None:
     [
         ("q1 Q0 d2 2 1.0", r"candidates.trec line 2: 5 fields; a run has 6"),
         ("q1 Q0 night ferry 2 1.0 tag", r"line 2: 7 fields"),
-        ("q1 Q0 d2 2 nan tag", r"line 2: score 'nan' of query 'q1', document 'd2'"),
+        ("q1 Q0 d2 2 nan tag", r"line 2: score 'nan' is not a finite number"),
         ("q1 Q0 d2 2 1e400 tag", r"line 2: score '1e400'"),
-        ("q1 Q0 d1 2 1.0 tag", r"line 2: document 'd1' stands twice in the list of query 'q1'"),
+        ("q1 Q0 d1 2 1.0 tag", r"line 2: document 'd1' is in the list of query 'q1' already"),
     ],
 )
 def test_b48_b49_bad_candidate_lines(tmp_path: Path, line: str, message: str) -> None:
