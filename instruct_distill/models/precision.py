@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import platform
+from functools import cache
 from typing import Any
 
 import torch
 
 from instruct_distill.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 
@@ -38,7 +42,12 @@ def choose_dtype(wanted: str, device: torch.device, config: Any) -> torch.dtype:
             nonsense (huggingface/transformers #9295, #23918).
     """
     if wanted == "auto":
-        return torch.bfloat16 if has_native_bf16(device) else torch.float32
+        if has_native_bf16(device):
+            return torch.bfloat16
+        _say_once(
+            f"this {device.type} has no bf16 units: float32 is used, which takes about three times as long"
+        )
+        return torch.float32
     if wanted not in DTYPES:
         raise InputError(f"unknown dtype {wanted!r} (known: auto, {', '.join(DTYPES)})")
     if wanted == "fp16" and "t5" in str(config.model_type):
@@ -47,6 +56,11 @@ def choose_dtype(wanted: str, device: torch.device, config: Any) -> torch.dtype:
             "use bf16 or fp32"
         )
     return DTYPES[wanted]
+
+
+@cache
+def _say_once(notice: str) -> None:
+    logger.warning(notice)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

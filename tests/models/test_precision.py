@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 import torch
 from transformers import LlamaConfig, T5Config, UMT5Config
 
 from instruct_distill.errors import InputError
+from instruct_distill.models import precision
 from instruct_distill.models.precision import choose_dtype, dtype_name, has_native_bf16
 
 
@@ -57,3 +60,16 @@ def test_bf16_of_a_gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, i
 def test_unknown_dtype(device: torch.device) -> None:
     with pytest.raises(InputError, match=r"unknown dtype 'float16' \(known: auto, fp32, bf16, fp16, fp64\)"):
         choose_dtype("float16", device, LlamaConfig())
+
+
+def test_a_cpu_without_bf16_is_said_once_to_take_longer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    precision._say_once.cache_clear()
+    monkeypatch.setattr(precision, "has_native_bf16", lambda device: False)
+    monkeypatch.setattr(logging.getLogger("instruct_distill"), "propagate", True)
+    for _ in range(2):
+        assert precision.choose_dtype("auto", torch.device("cpu"), None) == torch.float32
+    assert [record.getMessage() for record in caplog.records] == [
+        "this cpu has no bf16 units: float32 is used, which takes about three times as long"
+    ]
