@@ -45,7 +45,7 @@ def choose_dtype(wanted: str, device: torch.device, config: Any) -> torch.dtype:
         if has_native_bf16(device):
             return torch.bfloat16
         _say_once(
-            f"this {device.type} has no bf16 units: float32 is used, which takes about three times as long"
+            f"this {device.type} has no bf16 units: float32 is used, about three times as slow"
         )
         return torch.float32
     if wanted not in DTYPES:

@@ -71,5 +71,5 @@ def test_a_cpu_without_bf16_is_said_once_to_take_longer(
     for _ in range(2):
         assert precision.choose_dtype("auto", torch.device("cpu"), None) == torch.float32
     assert [record.getMessage() for record in caplog.records] == [
-        "this cpu has no bf16 units: float32 is used, which takes about three times as long"
+        "this cpu has no bf16 units: float32 is used, about three times as slow"
     ]
