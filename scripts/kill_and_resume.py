@@ -48,16 +48,38 @@ def outcome(folder: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def kill_and_resume(
-    recipe: str, overrides: list[str], *, kills: int, seed: int, smoke: bool, work: Path
+    recipe: str,
+    overrides: list[str],
+    *,
+    kills: int,
+    seed: int,
+    smoke: bool,
+    work: Path,
+    undisturbed: Path | None = None,
+    within: float | None = None,
 ) -> list[str]:
     """Return one line a kill: when it came and which stages had been finished.
+
+    Args:
+        recipe: the recipe's file.
+        overrides: ``key=value`` strings for it.
+        kills: how many.
+        seed: the moments are a function of it.
+        smoke: run the recipe in its smallest size.
+        work: an empty folder.
+        undisturbed: the ``runs`` folder of a finished run of the same recipe; made first where left out.
+        within: seconds in which a kill comes; the time of the undisturbed run where left out.
 
     Raises:
         SystemExit: a run failed, or its outcome differs from that of the undisturbed run.
     """
     draw = random.Random(seed)
-    whole = finish(command(recipe, overrides, work / "undisturbed", smoke=smoke))
-    expected = outcome(work / "undisturbed")
+    if undisturbed is None:
+        undisturbed = work / "undisturbed"
+        whole = finish(command(recipe, overrides, undisturbed, smoke=smoke))
+        within = within or whole
+    expected = outcome(undisturbed)
+    assert within is not None
     folder = work / "killed"
     log: list[str] = []
     while len(log) < kills:
@@ -67,7 +89,7 @@ def kill_and_resume(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        moment = draw.uniform(0.1, 1.0) * whole
+        moment = draw.uniform(0.1, 1.0) * within
         try:
             process.wait(timeout=moment)
         except subprocess.TimeoutExpired:
@@ -103,7 +125,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--undisturbed", type=Path, help="runs folder of a finished run to compare with")
+    parser.add_argument("--within", type=float, help="seconds in which a kill comes")
     arguments = parser.parse_args()
+    if arguments.undisturbed and not arguments.within:
+        parser.error("--undisturbed needs --within")
     with tempfile.TemporaryDirectory() as work:
         log = kill_and_resume(
             arguments.recipe,
@@ -112,6 +138,8 @@ def main() -> None:
             seed=arguments.seed,
             smoke=arguments.smoke,
             work=Path(work),
+            undisturbed=arguments.undisturbed,
+            within=arguments.within,
         )
     print("\n".join([*log, f"{len(log)} kills: same label file byte for byte, same figures"]))
 
