@@ -20,7 +20,7 @@ from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 
 EXAMPLE = Path(__file__).parent.parent / "data" / "example"
-VERBS = ("run", "retrieve", "label", "train", "validate", "plan", "evaluate", "rank")
+VERBS = ("run", "retrieve", "label", "train", "validate", "plan", "evaluate", "tasks", "rank")
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
 
@@ -249,7 +249,7 @@ def test_a_misspelt_key(command: Command) -> None:
         (["rank", "./nothing", "--query", "q", "--documents", "r.yaml"], "error: ./nothing: no such folder"),
         (["rank", "x", "--query", "q", "--documents", "nothing.txt"], "error: nothing.txt: no such file"),
         (["rank", ".", "--query", "q", "--documents", "r.yaml"], "error: .: no reranker.json"),
-        (["evaluate", "org/nothing", "beir:x"], "error: org/nothing: no such folder, and not to be had from"),
+        (["evaluate", "org/nothing", f"beir:{EXAMPLE}/beir"], "error: org/nothing: no such folder, and not to be had from"),
     ],
 )
 def test_what_is_not_there(command: Command, arguments: list[str], message: str) -> None:
