@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from instruct_distill.errors import InstructDistillError
+from instruct_distill.errors import InputError, InstructDistillError
 from instruct_distill.recipe import Recipe
 
 app = typer.Typer(
@@ -109,15 +109,73 @@ def plan(recipe: RecipeFile, overrides: Overrides = None) -> None:
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
-    task: Annotated[str, typer.Argument(help="A collection with judgements, such as beir:FOLDER.")],
+    tasks: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TASK...",
+            help="A known task or suite (see `tasks`), or a collection with judgements, such as beir:FOLDER.",
+        ),
+    ],
     depth: Annotated[int, typer.Option("--depth", help="Candidates of each query.")] = 100,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="Separated by commas; the task's own if left out.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="LABELS",
+            help="A label file: print the agreement with the teacher, on the one collection that it labels.",
+        ),
+    ] = None,
 ) -> None:
-    """Rerank a collection's BM25 candidates and print nDCG beside the first stage's."""
+    """Rerank the candidates of tasks and print nDCG beside the first stage's."""
     from instruct_distill.evaluation.evaluate import evaluate as evaluate_ranker
+    from instruct_distill.evaluation.several import with_means
     from instruct_distill.evaluation.table import task_table
+    from instruct_distill.evaluation.task_names import task_sections
     from instruct_distill.reranker import Reranker
 
-    typer.echo(task_table(evaluate_ranker(Reranker.from_pretrained(model), task, depth=depth)))
+    if against is not None:
+        typer.echo(_agreement(model, tasks, against))
+        return
+    ranker: Reranker | None = None
+    chosen = [metric.strip() for metric in metrics.split(",")] if metrics else None
+    results = []
+    for section in task_sections(tasks, depth=depth, metrics=chosen):
+        ranker = ranker or Reranker.from_pretrained(model)
+        results.append(evaluate_ranker(ranker, section))
+        typer.echo(task_table(results[-1]) + "\n")
+    typer.echo(with_means(results).table())
+
+
+def _agreement(model: str, collections: Sequence[str], labels: str) -> str:
+    """Return the agreement of a model with a label file."""
+    from instruct_distill.evaluation.agreement import agreement_table, agreement_with_teacher
+    from instruct_distill.labels import read_header, read_labels
+    from instruct_distill.reranker import Reranker
+    from instruct_distill.sources import open_collection
+    from instruct_distill.student_folder import read_record
+
+    if len(collections) != 1:
+        raise InputError(f"--against takes one collection, the one that {labels} labels")
+    found = list(read_labels(labels))
+    collection = open_collection(collections[0])
+    queries = {query.query_id: query for query in collection.queries()}
+    documents = collection.fetch(dict.fromkeys(doc_id for label in found for doc_id in label.doc_ids))
+    ranker = Reranker.from_pretrained(model)
+    notes = []
+    if os.path.isdir(model) and read_record(model).training.get("teacher") == read_header(labels):
+        notes.append("these are the labels that the student was trained on; held-back queries say more")
+    return agreement_table(agreement_with_teacher(ranker, found, queries, documents), notes)
+
+
+@app.command()
+def tasks() -> None:
+    """List the known tasks with their counts, and the suites."""
+    from instruct_distill.evaluation.tasks import tasks_table
+
+    typer.echo(tasks_table())
 
 
 @app.command()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import shutil
@@ -14,13 +15,14 @@ import pytest
 import torch
 
 from instruct_distill.cli import main
+from instruct_distill.labels import read_header
 from instruct_distill.models.loading import load_model
 from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 
 EXAMPLE = Path(__file__).parent.parent / "data" / "example"
-VERBS = ("run", "retrieve", "label", "train", "validate", "plan", "evaluate", "rank")
+VERBS = ("run", "retrieve", "label", "train", "validate", "plan", "evaluate", "tasks", "rank")
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
 
@@ -76,10 +78,13 @@ def command(
     monkeypatch.chdir(tmp_path)
     for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "TRANSFORMERS_VERBOSITY", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, os.environ.get(name, "1" if name.startswith("HF") else "error"))
-    level = logging.getLogger("instruct_distill").level
+    ours = logging.getLogger("instruct_distill")
+    level = ours.level
     (tmp_path / "r.yaml").write_text(RECIPE, encoding="utf-8")
     yield Command(tmp_path, capsys)
-    logging.getLogger("instruct_distill").setLevel(level)
+    ours.setLevel(level)
+    ours.handlers.clear()  # the command's own writes to the stderr of this test, which is closed now
+    ours.propagate = True
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +160,7 @@ def test_plan(command: Command) -> None:
     ]
 
 
-def test_stages_go_on_from_what_is_there(command: Command, caplog: pytest.LogCaptureFixture) -> None:
+def test_stages_go_on_from_what_is_there(command: Command) -> None:
     code, out, _ = command("retrieve", command.recipe)
     assert (code, out) == (0, "r: everything goes to runs/r; started again, it goes on from there\n")
     assert sorted(path.name for path in Path("runs/r").iterdir()) == [
@@ -163,12 +168,13 @@ def test_stages_go_on_from_what_is_there(command: Command, caplog: pytest.LogCap
         "recipe.yaml",
         "retrieve.done.json",
     ]
-    assert command("label", command.recipe).code == 0
-    assert "retrieve: done before" in caplog.messages
+    code, _, err = command("label", command.recipe)
+    assert code == 0
+    assert "retrieve: done before" in err.split("\n")
     assert Recipe.load("runs/r/recipe.yaml") == Recipe.load(command.recipe)
-    caplog.clear()
-    assert command("label", command.recipe, "redo=label").code == 0
-    assert "redo=label: old files are in runs/r/old-1" in caplog.messages
+    code, _, err = command("label", command.recipe, "redo=label")
+    assert code == 0
+    assert "redo=label: old files are in runs/r/old-1" in err.split("\n")
     before, after = Path("runs/r/old-1/labels.jsonl"), Path("runs/r/labels.jsonl")
     assert before.read_bytes() == after.read_bytes()
 
@@ -249,7 +255,10 @@ def test_a_misspelt_key(command: Command) -> None:
         (["rank", "./nothing", "--query", "q", "--documents", "r.yaml"], "error: ./nothing: no such folder"),
         (["rank", "x", "--query", "q", "--documents", "nothing.txt"], "error: nothing.txt: no such file"),
         (["rank", ".", "--query", "q", "--documents", "r.yaml"], "error: .: no reranker.json"),
-        (["evaluate", "org/nothing", "beir:x"], "error: org/nothing: no such folder, and not to be had from"),
+        (
+            ["evaluate", "org/nothing", f"beir:{EXAMPLE}/beir"],
+            "error: org/nothing: no such folder, and not to be had from",
+        ),
     ],
 )
 def test_what_is_not_there(command: Command, arguments: list[str], message: str) -> None:
@@ -306,6 +315,51 @@ def test_evaluate_prints_the_reranker_beside_the_first_stage(command: Command, s
     first_words = [line.split()[0] for line in out.split("\n") if line.strip()]
     start = first_words.index("first_stage")
     assert first_words[start : start + 3] == ["first_stage", "reranker", "ceiling"]
+
+
+def test_evaluate_on_several_tasks_prints_their_mean(command: Command, student: Path) -> None:
+    shutil.copytree(EXAMPLE / "beir", "second")
+    code, out, _ = command(
+        "evaluate",
+        str(student),
+        f"beir:{EXAMPLE}/beir",
+        "beir:second",
+        "--depth",
+        "3",
+        "--metrics",
+        "RR, P@1",
+    )
+    assert code == 0
+    blocks = out.split("\n\n")
+    assert blocks[0] == "beir"
+    assert "second" in blocks
+    last = blocks[-1].split("\n")
+    assert last[0] == "mean of these 2 tasks"
+    assert last[1].split() == ["system", "RR", "P@1"]
+
+
+def test_evaluate_against_labels(command: Command, student: Path) -> None:
+    assert command("label", command.recipe).code == 0
+    arguments = ["evaluate", str(student), "--against", "runs/r/labels.jsonl"]
+    code, out, _ = command(*arguments, f"files:{EXAMPLE}/files")
+    assert code == 0
+    assert out.startswith("agreement with the teacher\n")
+    assert "nDCG" not in out
+    assert "trained on" not in out
+    record = Path(shutil.copytree(student, "student")) / "reranker.json"
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["training"] = {"teacher": read_header("runs/r/labels.jsonl")}
+    record.write_text(json.dumps(content), encoding="utf-8")
+    code, out, _ = command("evaluate", "student", *arguments[2:], f"files:{EXAMPLE}/files")
+    assert "the labels that the student was trained on" in out
+    assert "--against takes one collection" in command.fails(*arguments, "beir:a", "beir:b")
+
+
+def test_tasks(command: Command) -> None:
+    code, out, _ = command("tasks")
+    assert code == 0
+    assert "irds:beir/webis-touche2020/v2" in out
+    assert "licensed: beir-signal1m=beir:FOLDER" in out
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def test_the_two_commands_stand_in_the_readme() -> None:
 
 
 def test_the_quickstart_prints_its_table(quickstart: str) -> None:
-    rows = {line.split()[0]: line.split() for line in quickstart.splitlines() if line.split()}
+    words = [line.split() for line in quickstart.splitlines() if line.strip()]
+    rows = {line[0]: line for line in words if line[1:2] != ["-"]}  # "student - teacher" is a difference
     for system in ("first_stage", "zero_shot", "teacher", "student", "ceiling"):
         assert 0.0 <= float(rows[system][3]) <= 1.0
         assert rows[system][4] == "6"

@@ -9,6 +9,7 @@ from pydantic import Field, FiniteFloat, field_validator, model_validator
 from typing_extensions import Self
 
 from instruct_distill.candidates.parameters import CandidateParameters
+from instruct_distill.evaluation.joining import Joining
 from instruct_distill.evaluation.measures import parse_metrics
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
@@ -60,6 +61,9 @@ class EvaluationParameters:
 
     all_judged: bool = False
     """Count judged queries without a grade above 0 as 0, as trec_eval does, instead of leaving them out."""
+
+    joining: Joining = "blank"
+    """Title and text as rankers see them: ``blank`` between them, or ``labelled`` (Title: .. Content: ..)."""
 
     expected: dict[str, dict[str, FiniteFloat]] = Field(default_factory=dict)
     """System → metric → the figure that should come out; the run fails where it does not."""

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
+from instruct_distill.evaluation.memory import device_peak, process_peak
 from instruct_distill.records import Document, Query, RankedDocument, Run, ScoredDocument
 
 
@@ -46,12 +47,16 @@ class Timing(NamedTuple):
         median: seconds a query; the first query, which warms up, does not weigh on it.
         mean: seconds a query.
         documents_per_second: over all queries.
+        process_peak_bytes: the most memory that the process has held since its start, whatever for.
+        device_peak_bytes: the most that its tensors have held on the GPU since its start; 0 without one.
     """
 
     queries: int
     median: float
     mean: float
     documents_per_second: float
+    process_peak_bytes: int = 0
+    device_peak_bytes: int = 0
 
 
 def rerank(
@@ -115,6 +120,8 @@ def timing_of(lists: Iterable[RerankedList]) -> Timing | None:
         median=statistics.median(seconds),
         mean=total / len(asked),
         documents_per_second=sum(item.reranked for item in asked) / total,
+        process_peak_bytes=process_peak(),
+        device_peak_bytes=device_peak(),
     )
 
 

@@ -23,6 +23,8 @@ class Evaluation:
         without_documents: queries that count and for which the run has no document; their values are 0.
         without_qrels: queries of the run that have no judgement; they are left out.
         judged_documents: documents of the run that are judged for their query, over the queries that count.
+        judged_at_10: share of the documents at the first 10 places that are judged, over these queries; 0
+            where there is no document.
         ties: documents that share their score with another of the same query, in single precision.
         relevance_level: the lowest grade that is relevant, for every metric but nDCG.
         all_judged: whether queries without a positive judgement count.
@@ -34,6 +36,7 @@ class Evaluation:
     without_documents: tuple[str, ...]
     without_qrels: tuple[str, ...]
     judged_documents: int
+    judged_at_10: float
     ties: int
     relevance_level: int
     all_judged: bool
@@ -89,6 +92,7 @@ def evaluate_run(
         judged_documents=sum(
             document.doc_id in qrels[query_id] for query_id in counted for document in run.get(query_id, [])
         ),
+        judged_at_10=_judged_share({query_id: run.get(query_id, [])[:10] for query_id in counted}, qrels),
         ties=tied_scores(run),
         relevance_level=relevance_level,
         all_judged=all_judged,
@@ -120,6 +124,11 @@ def recall_ceiling(
             for position, document in enumerate(ordered)
         ]
     return evaluate_run(qrels, best, metrics, relevance_level=relevance_level, all_judged=all_judged).means
+
+
+def _judged_share(run: Run, qrels: Qrels) -> float:
+    judged = [document.doc_id in qrels[query_id] for query_id, found in run.items() for document in found]
+    return sum(judged) / len(judged) if judged else 0.0
 
 
 def _check_overlap(run: Run, judged: list[str]) -> None:

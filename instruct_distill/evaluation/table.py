@@ -13,9 +13,10 @@ ABSENT = "-"
 def task_table(result: TaskResult) -> str:
     """Return the tables of one task as lines of text.
 
-    The first has a row a system and a column a metric, with the number of queries, the median of the seconds
-    a query and the tied scores; its last row is the ceiling of the candidates. The second has a row a pair of
-    systems: first each system against the first one, then the others. Notes on what was counted follow.
+    The first has a row a system and a column a metric, with the number of queries, the share of the top 10
+    that is judged, the median of the seconds a query, documents a second and the tied scores; its last row is
+    the ceiling of the candidates. The second has a row a pair of systems: first each system against the first
+    one, then the others. Notes on what was counted follow.
     """
     blocks = [[result.name], aligned(_means(result))]
     if result.differences:
@@ -26,7 +27,7 @@ def task_table(result: TaskResult) -> str:
 
 def _means(result: TaskResult) -> list[list[str]]:
     metrics = list(result.ceiling)
-    rows = [["system", *metrics, "queries", "s/query", "ties"]]
+    rows = [["system", *metrics, "queries", "judged@10", "s/query", "docs/s", "ties"]]
     for system, evaluation in result.evaluations.items():
         timing = result.timings.get(system)
         rows.append(
@@ -34,12 +35,14 @@ def _means(result: TaskResult) -> list[list[str]]:
                 system,
                 *(f"{evaluation.means[metric]:.4f}" for metric in metrics),
                 str(len(evaluation.per_query)),
+                f"{evaluation.judged_at_10:.1%}",
                 f"{timing.median:.3f}" if timing else ABSENT,
+                f"{timing.documents_per_second:.1f}" if timing else ABSENT,
                 str(evaluation.ties),
             ]
         )
     queries = str(len(next(iter(result.evaluations.values())).per_query))
-    rows.append(["ceiling", *(f"{result.ceiling[m]:.4f}" for m in metrics), queries, ABSENT, ABSENT])
+    rows.append(["ceiling", *(f"{result.ceiling[m]:.4f}" for m in metrics), queries, *[ABSENT] * 4])
     return rows
 
 
@@ -63,11 +66,20 @@ def _difference(value: Interval) -> str:
 
 def _notes(result: TaskResult) -> list[str]:
     first = next(iter(result.evaluations.values()))
-    notes = ["ceiling: the best that any order of the candidates can reach"]
+    notes = [
+        "ceiling: the best that any order of the candidates can reach",
+        "judged@10: share of the documents at the top 10 places that have a judgement",
+    ]
     if result.differences:
         notes.append("in brackets: paired 95% bootstrap interval over queries")
     if any(not metric.startswith("nDCG") for metric in first.means):
         notes.append(f"relevant, for metrics other than nDCG: grade {first.relevance_level} or more")
+    peak = max((timing.process_peak_bytes for timing in result.timings.values()), default=0)
+    if peak:
+        notes.append(f"peak memory of the whole process since its start: {peak / 2**30:.2f} GiB")
+    device = max((timing.device_peak_bytes for timing in result.timings.values()), default=0)
+    if device:
+        notes.append(f"peak memory of its tensors on the GPU: {device / 2**30:.2f} GiB")
     if first.without_positive:
         treatment = "counted as 0" if first.all_judged else "not counted"
         notes.append(f"judged queries without a grade above 0: {len(first.without_positive)} ({treatment})")
@@ -82,8 +94,20 @@ def _notes(result: TaskResult) -> list[str]:
     return notes
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with the first column to the left, the others to the right, the first row underlined."""
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[str] = ()) -> list[str]:
+    """Return lines with the first row underlined, and its columns aligned.
+
+    Args:
+        rows: the first one is the header.
+        left: headers of the columns that are aligned to the left besides the first; all others to the right.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]) for row in rows]
-    return [lines[0], "-" * len(lines[0]), *lines[1:]]
+    to_left = [column == 0 or header in left for column, header in enumerate(rows[0])]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if leftwards else cell.rjust(width)
+            for cell, width, leftwards in zip(row, widths, to_left, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

@@ -13,6 +13,7 @@ from instruct_distill.candidates.baselines import baselines
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
+from instruct_distill.evaluation.joining import joined
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
 from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
 from instruct_distill.evaluation.summary import check_expected, summary, write_summary
@@ -52,7 +53,7 @@ class _Task:
             ranker,
             self.data.queries,
             self.candidates,
-            self.documents,
+            joined(self.documents, self.parameters.joining),
             file=partial,
             depth=self.parameters.depth,
             name=f"evaluate {system}",
@@ -65,11 +66,12 @@ class _Task:
 
     def lists(self) -> list[CandidateTexts]:
         """Return what a teacher is asked about."""
+        documents = joined(self.documents, self.parameters.joining)
         return [
             CandidateTexts(
                 query,
                 tuple(
-                    self.documents[candidate.doc_id]
+                    documents[candidate.doc_id]
                     for candidate in self.candidates[query.query_id][: self.parameters.depth]
                 ),
             )

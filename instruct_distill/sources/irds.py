@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from instruct_distill.errors import InputError
-from instruct_distill.records import Document, Qrels, Query
+from instruct_distill.records import Document, Qrels, Query, Run, ScoredDocument
 from instruct_distill.registry import nearest
 from instruct_distill.sources.collection import Collection
 
@@ -95,6 +95,24 @@ class IrdsCollection(Collection):
                 )
             qrels.setdefault(str(record.query_id), {})[str(record.doc_id)] = int(record.relevance)
         return qrels
+
+    def given(self) -> Run | None:
+        """Return the scored documents that come with the queries, best first.
+
+        None where the data set has none, or where all of a query's scores are equal: MS MARCO's 1,000
+        passages to be reranked, for one, are in no order.
+        """
+        if not self._dataset.has_scoreddocs():
+            return None
+        run: Run = {query.query_id: [] for query in self.queries()}
+        for record in self._dataset.scoreddocs_iter():
+            scored = ScoredDocument(str(record.doc_id), float(record.score))
+            run.setdefault(str(record.query_id), []).append(scored)
+        for documents in run.values():
+            if len(documents) > 1 and len({document.score for document in documents}) == 1:
+                return None
+            documents.sort(key=lambda document: -document.score)
+        return run
 
     def fingerprint(self) -> str:
         """Return a digest of the id of the data set that the documents come from, and of its description.

@@ -49,6 +49,7 @@ def test_summary() -> None:
                     "all_judged": False,
                     "relevance_level": 1,
                     "recall_ceiling": {"RR@10": pytest.approx(2 / 3)},
+                    "judged_at_10": {"first_stage": 0.5, "student": 0.5},
                     "ties": {"first_stage": 0, "student": 0},
                     "significance": {
                         "student": {"first_stage": {"RR@10": {"difference": third, "low": 0.0, "high": 0.5}}}
@@ -56,7 +57,16 @@ def test_summary() -> None:
                 }
             },
             "seconds_per_query": {
-                "dl19": {"student": {"queries": 2, "median": 0.25, "mean": 0.25, "documents_per_second": 8.0}}
+                "dl19": {
+                    "student": {
+                        "queries": 2,
+                        "median": 0.25,
+                        "mean": 0.25,
+                        "documents_per_second": 8.0,
+                        "process_peak_bytes": 0,
+                        "device_peak_bytes": 0,
+                    }
+                }
             },
             "contamination": {"dl19": 0},
         },

@@ -19,7 +19,11 @@ def result(metrics: list[str], **runs: Run) -> TaskResult:
         name="dl19",
         evaluations=evaluations,
         ceiling=recall_ceiling(QRELS, next(iter(runs.values())), metrics),
-        timings={"student": Timing(queries=2, median=0.25, mean=0.5, documents_per_second=8.0)},
+        timings={
+            "student": Timing(
+                queries=2, median=0.25, mean=0.5, documents_per_second=8.0, process_peak_bytes=3 * 2**29
+            )
+        },
         differences=compare_systems(evaluations, seed=1),
     )
 
@@ -38,12 +42,12 @@ def test_table() -> None:
         == """\
 dl19
 
-system       nDCG@1  nDCG@10  queries  s/query  ties
-----------------------------------------------------
-first_stage  0.0000   0.6309        2        -     0
-zero_shot    0.5000   0.8155        2        -     0
-student      1.0000   1.0000        2    0.250     0
-ceiling      1.0000   1.0000        2        -     -
+system       nDCG@1  nDCG@10  queries  judged@10  s/query  docs/s  ties
+-----------------------------------------------------------------------
+first_stage  0.0000   0.6309        2      50.0%        -       -     0
+zero_shot    0.5000   0.8155        2      50.0%        -       -     0
+student      1.0000   1.0000        2      50.0%    0.250     8.0     0
+ceiling      1.0000   1.0000        2          -        -       -     -
 
 difference                                   nDCG@1                     nDCG@10
 -------------------------------------------------------------------------------
@@ -52,15 +56,18 @@ student - first_stage    +1.0000 [+1.0000, +1.0000]  +0.3691 [+0.3691, +0.3691]
 student - zero_shot      +0.5000 [+0.0000, +1.0000]  +0.1845 [+0.0000, +0.3691]
 
 ceiling: the best that any order of the candidates can reach
+judged@10: share of the documents at the top 10 places that have a judgement
 in brackets: paired 95% bootstrap interval over queries
+peak memory of the whole process since its start: 1.50 GiB
 judged queries without a grade above 0: 1 (not counted)"""
     )
 
 
 def test_notes_say_what_was_left_out_or_counted_as_0() -> None:
     table = task_table(result(["AP"], first_stage=run("xy") | {"q9": [ScoredDocument("a", 1.0)]}))
-    assert table.splitlines()[-5:] == [
+    assert table.splitlines()[-6:] == [
         "relevant, for metrics other than nDCG: grade 1 or more",
+        "peak memory of the whole process since its start: 1.50 GiB",
         "judged queries without a grade above 0: 1 (not counted)",
         "first_stage: queries without documents: 1 (counted as 0)",
         "first_stage: queries without judgements: 1 (left out)",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from instruct_distill.errors import InputError
-from instruct_distill.records import Document, Query
+from instruct_distill.records import Document, Query, ScoredDocument
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.irds import IrdsCollection
@@ -95,10 +95,23 @@ class PictureDocument(NamedTuple):
     pixels: bytes
 
 
+class Scored(NamedTuple):
+    query_id: str
+    doc_id: int
+    score: float
+
+
 class StubDataset:
     """What ir_datasets offers, with records of our own."""
 
-    def __init__(self, queries: tuple[Any, ...] = (), documents: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        queries: tuple[Any, ...] = (),
+        documents: tuple[Any, ...] = (),
+        scored: tuple[Any, ...] = (),
+    ) -> None:
+        self.scoreddocs_iter = lambda: iter(scored)
+        self.has_scoreddocs = lambda: bool(scored)
         self.queries_iter = lambda: iter(queries)
         self.docs_iter = lambda: iter(documents)
         self.has_queries = lambda: bool(queries)
@@ -126,6 +139,19 @@ def test_records_of_other_shapes() -> None:
         Document("3", "Oil them.", "Chains"),
     ]
     assert collection.qrels() is None
+
+
+def test_scored_documents_are_lists_where_they_have_an_order() -> None:
+    queries = (TopicQuery(1, "a", ""), TopicQuery(2, "b", ""), TopicQuery(3, "c", ""))
+    ranked = (Scored("1", 7, 0.5), Scored("1", 8, 2.0), Scored("2", 9, 0.0))
+    assert stub(queries=queries, scored=ranked).given() == {
+        "1": [ScoredDocument("8", 2.0), ScoredDocument("7", 0.5)],
+        "2": [ScoredDocument("9", 0.0)],
+        "3": [],
+    }
+    assert stub(queries=queries).given() is None
+    unordered = (*ranked, Scored("3", 7, 0.0), Scored("3", 8, 0.0))
+    assert stub(queries=queries, scored=unordered).given() is None
 
 
 def test_records_without_text_are_refused() -> None:
