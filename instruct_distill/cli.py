@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Optional
+from typing import Annotated, Optional, TextIO
 
 import typer
 
@@ -245,6 +245,18 @@ def rank(
         typer.echo(f"{item.rank}\t{item.score:.4f}\t{item.text}")
 
 
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what ``sys.stderr`` is when something is said, not when the handler was made."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """Only the base class sets it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; errors that a user can mend are printed without a traceback, with exit status 2."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -252,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     ours = logging.getLogger("instruct_distill")
     if not ours.handlers:
-        handler = logging.StreamHandler(sys.stderr)
+        handler = _StderrHandler()
         handler.setFormatter(logging.Formatter("%(message)s"))
         ours.addHandler(handler)
         ours.propagate = False

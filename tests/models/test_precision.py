@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import logging
-
 import pytest
 import torch
 from transformers import LlamaConfig, T5Config, UMT5Config
@@ -62,14 +60,11 @@ def test_unknown_dtype(device: torch.device) -> None:
         choose_dtype("float16", device, LlamaConfig())
 
 
-def test_a_cpu_without_bf16_is_said_once_to_take_longer(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cpu_without_bf16_is_said_once_to_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
     precision._say_once.cache_clear()
     monkeypatch.setattr(precision, "has_native_bf16", lambda device: False)
-    monkeypatch.setattr(logging.getLogger("instruct_distill"), "propagate", True)
+    monkeypatch.setattr(precision.logger, "warning", said.append)
     for _ in range(2):
         assert precision.choose_dtype("auto", torch.device("cpu"), None) == torch.float32
-    assert [record.getMessage() for record in caplog.records] == [
-        "this cpu has no bf16 units: float32 is used, about three times as slow"
-    ]
+    assert said == ["this cpu has no bf16 units: float32 is used, about three times as slow"]
