@@ -187,6 +187,39 @@ def rank(
         typer.echo(f"{item.rank}\t{item.score:.4f}\t{item.text}")
 
 
+@app.command()
+def publish(
+    student: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a student's.")],
+    to: Annotated[str, typer.Option("--to", metavar="ORG/NAME", help="The repository on the hub.")],
+    public: Annotated[bool, typer.Option("--public", help="A repository that everybody can see.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the files that would be sent, and send nothing.")
+    ] = False,
+    base_model: Annotated[
+        str | None,
+        typer.Option("--base-model", help="Hub id of the base model, if the student's is a local folder."),
+    ] = None,
+    license: Annotated[
+        str | None, typer.Option("--license", help="Its licence, as the hub calls it: apache-2.0, mit, ...")
+    ] = None,
+) -> None:
+    """Put a student with its model card on the Hugging Face hub, private unless told otherwise."""
+    from instruct_distill.hub import publish as publish_student
+
+    found = publish_student(
+        student, to, private=not public, dry_run=dry_run, base_model=base_model, license=license
+    )
+    for name, size in found.files.items():
+        typer.echo(f"{size:>14,}  {name}")
+    if found.url is None:
+        typer.echo(
+            f"dry run: nothing was sent; a new {to} would be {'private' if found.private else 'public'}, "
+            "a card that is there would keep its text"
+        )
+    else:
+        typer.echo(found.url)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; errors that a user can mend are printed without a traceback, with exit status 2."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
