@@ -89,17 +89,16 @@ def publish(
     record = read_record(folder)
     check_base_model(record, base_model)
     summary_file = folder.parent / "evaluation" / "summary.json"
-    record = without_paths(record, base_model=base_model)
     card = model_card(
         folder,
         repo_id=to,
-        record=record,
+        base_model=base_model,
         summary=read_json(summary_file) if summary_file.exists() else None,
         license=license,
     )
     card = updated_card(_text(folder / CARD), card)
     contents: dict[str, bytes | Path] = {file.name: _content(file) for file in _allowed(folder)}
-    contents[RECORD] = _json(record.as_dict())
+    contents[RECORD] = _json(without_paths(record, base_model=base_model).as_dict())
     contents[CARD] = card.encode("utf-8")
     url = None
     if not dry_run:

@@ -40,7 +40,7 @@ def model_card(
     student: Path,
     *,
     repo_id: str | None = None,
-    record: StudentRecord | None = None,
+    base_model: str | None = None,
     summary: Mapping[str, Any] | None = None,
     license: str | None = None,
 ) -> str:
@@ -49,21 +49,21 @@ def model_card(
     Args:
         student: the student's folder.
         repo_id: where it is, or will be, on the hub.
-        record: the student's record, if it is not to be read from the folder.
+        base_model: the hub id of the base model, if the record names a local folder.
         summary: the content of the run's ``summary.json``, if it was evaluated.
         license: the hub's name of a licence, such as ``apache-2.0``.
 
     Raises:
         InputError: the folder has no usable record, or no tokenizer.
     """
-    record = record or read_record(student)
-    hub_base = not is_local_model(record.base_model, record.base_revision)
-    record = without_paths(record)
+    record = read_record(student)
+    on_hub = base_model is not None or not is_local_model(record.base_model, record.base_revision)
+    record = without_paths(record, base_model=base_model)
     repo_id = repo_id or f"ORG/{record.training.get('recipe', 'NAME')}"
     name = repo_id.split("/")[-1]
     results = _results(summary or {})
     data = ModelCardData(
-        base_model=record.base_model if hub_base and not record.base_model.startswith("pypi:") else None,
+        base_model=record.base_model if on_hub and not record.base_model.startswith("pypi:") else None,
         eval_results=results or None,
         library_name="transformers",
         license=license,
@@ -125,9 +125,9 @@ def _made_from(record: StudentRecord) -> str:
     teacher = training.get("teacher") or {}
     statistics = training.get("label_statistics") or {}
     rows = [
-        ("base model", f"`{record.base_model}`, revision `{record.base_revision}`"),
+        ("base model", f"`{record.base_model}`, {_revision(record.base_revision)}"),
         ("weights", f"{record.family}, {record.dtype}, safetensors"),
-        ("teacher", f"{_teacher(teacher)}, revision `{teacher.get('revision')}`" if teacher else None),
+        ("teacher", f"{_teacher(teacher)}, {_revision(teacher.get('revision'))}" if teacher else None),
         ("teacher strategy", teacher.get("strategy")),
         ("teacher prompt", (teacher.get("prompt") or {}).get("name")),
         ("training collection", training.get("collection")),
@@ -142,6 +142,11 @@ def _made_from(record: StudentRecord) -> str:
     ]
     lines = [f"| {what} | {_cell(value)} |" for what, value in rows if value is not None]
     return "\n".join(["| | |", "|---|---|", *lines])
+
+
+def _revision(revision: Any) -> str:
+    """A commit, or the digest that stands in its place for what has none."""
+    return f"{'revision' if len(str(revision)) == 40 else 'digest'} `{revision}`"
 
 
 def _prompt(record: StudentRecord) -> str:
