@@ -67,7 +67,7 @@ def model_card(
         eval_results=results or None,
         library_name="transformers",
         license=license,
-        model_name=name,
+        model_name=name if results else None,
         pipeline_tag="text-ranking",
         tags=["reranker", "instruction-distillation", "instruct-distill", f"arxiv:{PAPER}"],
     )

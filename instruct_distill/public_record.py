@@ -42,10 +42,9 @@ def without_paths(record: StudentRecord, *, base_model: str | None = None) -> St
         base = _last_part(base)
     training = _public(record.training)
     teacher = training.get("teacher")
-    if isinstance(teacher, dict) and is_local_model(
-        str(teacher.get("teacher", "")), str(teacher.get("revision", ""))
-    ):
-        teacher["teacher"] = _last_part(str(teacher["teacher"]))
+    name = teacher.get("teacher") if isinstance(teacher, dict) else None
+    if isinstance(name, str) and is_local_model(name, str(teacher.get("revision", ""))):
+        teacher["teacher"] = _last_part(name)
     return dataclasses.replace(record, base_model=base, training=training)
 
 
