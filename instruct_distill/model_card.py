@@ -111,7 +111,7 @@ def _what(record: StudentRecord) -> str:
         source = f"the ranking of a teacher, {_teacher(teacher)}, without human judgements"
     return (
         "A pointwise reranker: it gives a query and a passage one score (a logit, higher is more relevant) "
-        f"by one call to a {record.family} model. It was distilled with "
+        f"by one call to its {record.family} model. It was distilled with "
         f"[Instruction Distillation](https://arxiv.org/abs/{PAPER}) from {source}."
     )
 
