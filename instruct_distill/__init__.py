@@ -8,6 +8,7 @@ from instruct_distill.version import __version__
 
 if TYPE_CHECKING:
     from instruct_distill.evaluation.evaluate import evaluate
+    from instruct_distill.hub import publish
     from instruct_distill.pipeline.distill import distill
     from instruct_distill.recipe import Recipe
     from instruct_distill.reranker import Reranker
@@ -17,9 +18,10 @@ _PLACES = {
     "Reranker": "instruct_distill.reranker",
     "distill": "instruct_distill.pipeline.distill",
     "evaluate": "instruct_distill.evaluation.evaluate",
+    "publish": "instruct_distill.hub",
 }
 
-__all__ = ["Recipe", "Reranker", "__version__", "distill", "evaluate"]
+__all__ = ["Recipe", "Reranker", "__version__", "distill", "evaluate", "publish"]
 
 
 def __getattr__(name: str) -> Any:

@@ -245,6 +245,7 @@ def rank(
         typer.echo(f"{item.rank}\t{item.score:.4f}\t{item.text}")
 
 
+<<<<<<< HEAD
 class _StderrHandler(logging.StreamHandler[TextIO]):
     """Writes to what ``sys.stderr`` is when something is said, not when the handler was made."""
 
@@ -255,6 +256,39 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
     @stream.setter
     def stream(self, value: TextIO) -> None:
         """Only the base class sets it."""
+=======
+@app.command()
+def publish(
+    student: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a student's.")],
+    to: Annotated[str, typer.Option("--to", metavar="ORG/NAME", help="The repository on the hub.")],
+    public: Annotated[bool, typer.Option("--public", help="A repository that everybody can see.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the files that would be sent, and send nothing.")
+    ] = False,
+    base_model: Annotated[
+        str | None,
+        typer.Option("--base-model", help="Hub id of the base model, if the student's is a local folder."),
+    ] = None,
+    license: Annotated[
+        str | None, typer.Option("--license", help="Its licence, as the hub calls it: apache-2.0, mit, ...")
+    ] = None,
+) -> None:
+    """Put a student with its model card on the Hugging Face hub, private unless told otherwise."""
+    from instruct_distill.hub import publish as publish_student
+
+    found = publish_student(
+        student, to, private=not public, dry_run=dry_run, base_model=base_model, license=license
+    )
+    for name, size in found.files.items():
+        typer.echo(f"{size:>14,}  {name}")
+    if found.url is None:
+        typer.echo(
+            f"dry run: nothing was sent; a new {to} would be {'private' if found.private else 'public'}, "
+            "a card that is there would keep its text"
+        )
+    else:
+        typer.echo(found.url)
+>>>>>>> hub
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,10 +12,11 @@ from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.inference.score_rules import ScoreRule, student_score
+from instruct_distill.known_rerankers import CARD, Usage, known_usage
 from instruct_distill.models.loading import LoadedModel, load_model
-from instruct_distill.prompts.prompt import Prompt
+from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
-from instruct_distill.student_folder import read_record
+from instruct_distill.student_folder import RECORD, read_record
 
 
 class Reranker:
@@ -41,6 +42,8 @@ class Reranker:
         tokens_per_batch: int = 4096,
     ) -> None:
         self.name = loaded.name
+        self.folder: str | None = None
+        """Where its files are, if it was loaded from files."""
         self._rule: ScoreRule = score
         self._engine = LocalEngine(
             loaded,
@@ -59,8 +62,14 @@ class Reranker:
         device: Any = None,
         dtype: str = "auto",
         local_files_only: bool = False,
+        prompt: str | Prompt | None = None,
+        score: ScoreRule | None = None,
+        max_length: int | None = None,
     ) -> Reranker:
-        """Load a student.
+        """Load a student, or a reranker that others published.
+
+        Without ``reranker.json`` the paper's ``fireballoon/rank-flan-t5-*`` and ``castorini/monot5-*`` are
+        known by config and card; any other model needs ``prompt``.
 
         Args:
             id_or_folder: a folder that training wrote, or a hub id.
@@ -68,6 +77,9 @@ class Reranker:
             device: a torch device or its name; the first GPU if there is one, else the CPU.
             dtype: ``auto`` (bf16 where the device has it natively, else fp32), ``bf16`` or ``fp32``.
             local_files_only: never ask the network; a local folder never does.
+            prompt: for a model without ``reranker.json``: a pointwise prompt or its name.
+            score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out.
+            max_length: with ``prompt``: the longest prompt in tokens; 512 if left out.
 
         Raises:
             InputError: something is missing, or does not fit.
@@ -75,25 +87,30 @@ class Reranker:
         import torch
 
         name = os.fspath(id_or_folder)
+        if prompt is None and (score is not None or max_length is not None):
+            raise InputError("score and max_length go with prompt; a model that is known has its own")
         folder = name if os.path.isdir(name) else _download(name, revision, local_files_only)
-        record = read_record(folder)
+        usage, family = _usage(folder, name, prompt)
+        if prompt is not None:
+            usage = Usage(usage.prompt, score or usage.score, max_length or usage.max_length)
+        _check_weights(folder, name)
         loaded = load_model(
             folder,
             dtype=dtype,
             device=None if device is None else torch.device(device),
             local_files_only=True,
         )
-        if loaded.model.family != record.family:
-            raise InputError(
-                f"{name}: the weights are {loaded.model.family}, reranker.json says {record.family}"
-            )
-        return cls(
+        if family is not None and loaded.model.family != family:
+            raise InputError(f"{name}: the weights are {loaded.model.family}, reranker.json says {family}")
+        reranker = cls(
             loaded._replace(name=name),
-            record.prompt,
-            score=record.score,
-            max_length=record.max_length,
-            document_words=record.document_words,
+            usage.prompt,
+            score=usage.score,
+            max_length=usage.max_length,
+            document_words=usage.document_words,
         )
+        reranker.folder = os.path.abspath(folder)
+        return reranker
 
     def score(self, pairs: Sequence[tuple[str | Query, str | Document]]) -> FloatArray:
         """Return one logit a pair, float32 [pairs], in the order given.
@@ -169,6 +186,41 @@ def _document(document: str | Document, position: int) -> Document:
     raise InputError(f"document {position} must be a string or a Document, not {type(document).__name__}")
 
 
+def _usage(folder: str, name: str, prompt: str | Prompt | None) -> tuple[Usage, str | None]:
+    """Return how the model in a folder is used, and the family that its record names, if it has one."""
+    if os.path.exists(os.path.join(folder, RECORD)):
+        if prompt is not None:
+            raise InputError(f"{name}: has its own prompt in {RECORD}; leave prompt out")
+        record = read_record(folder)
+        usage = Usage(record.prompt, record.score, record.max_length, record.document_words)
+        return usage, record.family
+    if prompt is not None:
+        given = named_prompt(prompt) if isinstance(prompt, str) else prompt
+        check_prompt(given, documents=1, answers=True, purpose="a reranker")
+        return Usage(given), None
+    known = known_usage(folder, name)
+    if known is None:
+        raise InputError(
+            f"{name}: no {RECORD}: without its prompt a model cannot be used as a reranker; give a folder "
+            "that training wrote, or the prompt that it was trained with: from_pretrained(..., "
+            'prompt="NAME"), or prompt=Prompt(template=..., answers=...)'
+        )
+    return known, None
+
+
+def _check_weights(folder: str, name: str) -> None:
+    """Say at once what to do about a repository that only has pickled weights: they are never loaded."""
+    if any(file.endswith(".safetensors") for file in os.listdir(folder)):
+        return
+    where = f"the folder {folder}" if folder == name else "its repository, or what is cached of it,"
+    raise InputError(
+        f"{name}: {where} holds no .safetensors weights, and pickled ones (pytorch_model.bin), which can run "
+        "code, are not loaded (castorini/monot5-* have nothing else). Convert them once, if you trust them: "
+        "AutoModelForSeq2SeqLM.from_pretrained(NAME).save_pretrained(FOLDER), the same with AutoTokenizer, "
+        f"copy {CARD} beside them, and load FOLDER"
+    )
+
+
 def _download(name: str, revision: str | None, local_files_only: bool) -> str:
     """Fetch a hub repository's student files into the hub's own cache, and return the folder."""
     from huggingface_hub import snapshot_download
@@ -180,7 +232,7 @@ def _download(name: str, revision: str | None, local_files_only: bool) -> str:
                 name,
                 revision=revision,
                 local_files_only=local_files_only,
-                allow_patterns=["*.safetensors", "*.json", "*.model", "*.txt", "*.jinja"],
+                allow_patterns=["*.safetensors", "*.json", "*.model", "*.txt", "*.jinja", CARD],
             )
         )
     except HFValidationError:

@@ -22,7 +22,9 @@ from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 
 EXAMPLE = Path(__file__).parent.parent / "data" / "example"
-VERBS = ("run", "retrieve", "label", "train", "validate", "plan", "evaluate", "tasks", "rank")
+VERBS = (
+    "run", "retrieve", "label", "train", "validate", "plan", "evaluate", "tasks", "compare", "rank", "publish"
+)
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
 

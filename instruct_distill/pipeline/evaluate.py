@@ -80,7 +80,9 @@ class _Task:
 
 
 def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
-    """Write each system's run, ``summary.json`` and ``table.txt``; the main process does it alone.
+    """Write each system's run, ``summary.json``, ``table.txt`` and the results on the student's model card.
+
+    The main process does it alone.
 
     Raises:
         InputError: a figure is not within the tolerance of what the recipe expects; everything is written
@@ -120,6 +122,9 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
     )
     with write_whole(folder / "table.txt") as stream:
         stream.write(table + "\n")
+    from instruct_distill.model_card import write_card  # it needs the student's tokenizer
+
+    write_card(inputs.folder / "student", content)
     failures = [
         f"{task.parameters.task}: {failure}"
         for task in tasks

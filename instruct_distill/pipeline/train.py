@@ -16,12 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 def train_student(inputs: Inputs) -> dict[str, Any]:
-    """Write ``checkpoints/``, ``training.jsonl`` and ``student/``.
+    """Write ``checkpoints/``, ``training.jsonl`` and ``student/``, its model card included.
 
     Returns:
         steps, seconds, tokens and the agreement with the teacher.
     """
     # torch is imported by the stages that need it
+    from instruct_distill.model_card import write_card
     from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
     from instruct_distill.student_folder import StudentRecord, write_student
@@ -66,6 +67,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             },
         )
         write_student(folder / "student", loaded, record)
+        write_card(folder / "student")
     logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
     return {"lists": len(lists), **trained._asdict()}
 

@@ -104,6 +104,14 @@ class PromptEncoder:
 
     # -- what the prompt looks like -------------------------------------------------------------------
 
+    @property
+    def template(self) -> str:
+        """The prompt as one template: the chat template's frame and the answer prefix are in it."""
+        return "".join(
+            literal.replace("{", "{{").replace("}", "}}") + ("" if field is None else f"{{{field}}}")
+            for literal, field in self._pieces
+        )
+
     def _frame(self) -> tuple[str, str]:
         """The chat template's text before and after the question; empty where there is none."""
         if not (self.prompt.chat and getattr(self._tokenizer, "chat_template", None)):

@@ -209,6 +209,13 @@ PROMPTS: dict[str, Prompt] = {
         Prompt(name="pairwise-passage", template=_PAIRWISE, answers=("A", "B"), answer_prefix="passage"),
         # the authors' released students were trained with this one
         Prompt(name="pointwise-released", template=_RELEASED, answers=("Yes", "No")),
+        # arXiv 2003.06713, section 3: what monoT5 was trained with
+        Prompt(
+            name="monot5",
+            template="Query: {query} Document: {passage} Relevant:",
+            answers=("true", "false"),
+            chat=False,
+        ),
         # arXiv 2311.01555, appendix A.2
         Prompt(
             name="pointwise-movie",

@@ -70,7 +70,10 @@ def test_t5_ids_are_those_of_the_whole_string(t5: Any, name: str) -> None:
     assert encoder.encode([(QUERY, documents)]) == [t5(filled(encoder.prompt, QUERY, documents))["input_ids"]]
 
 
-@pytest.mark.parametrize("name", [name for name, prompt in PROMPTS.items() if not prompt.block])
+# monot5 is asked of T5 only: here the blank before its answers is a token of both, and ends the prompt
+@pytest.mark.parametrize(
+    "name", [name for name, prompt in PROMPTS.items() if not prompt.block and name != "monot5"]
+)
 def test_chat_ids_are_those_of_the_whole_string(bpe: Any, name: str) -> None:
     encoder = chat_encoder(bpe, name)
     prompt = encoder.prompt
