@@ -10,6 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from instruct_distill import cli_labels
 from instruct_distill.errors import InstructDistillError
 from instruct_distill.recipe import Recipe
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_labels.app)
 
 RecipeFile = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file.")]
 Overrides = Annotated[
