@@ -100,12 +100,18 @@ def validate(
 
 
 @app.command()
-def plan(recipe: RecipeFile, overrides: Overrides = None) -> None:
-    """Print what a recipe will ask of the teacher and the student, before a model is loaded."""
+def plan(
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Load the models and measure twenty prompts on this device.")
+    ] = False,
+) -> None:
+    """Print what a recipe will cost: prompts, tokens, disk, and with --calibrate hours."""
     loaded, _ = _load(recipe, overrides)
     from instruct_distill.pipeline.plan import plan_of
 
-    typer.echo(plan_of(loaded))
+    typer.echo(plan_of(loaded, measure=calibrate))
 
 
 @app.command()

@@ -81,20 +81,27 @@ class CountingEngine:
         self._count(questions)
         return [""] * len(questions)
 
+    def length_of(self, questions: Sequence[Question]) -> float:
+        """Return the mean length of some prompts in tokens."""
+        return sum(map(self._length, questions)) / max(len(questions), 1)
+
+    def _length(self, question: Question) -> int:
+        texts = [document.full_text for document in question.documents]
+        (prompt,) = self._encoder(len(question.documents)).encode([(question.query.text, texts)])
+        return len(prompt)
+
     def _count(self, questions: Sequence[Question], continued: bool = False) -> None:
         """Add the tokens of questions; those of the continuation too where the query is what is read."""
         chosen = self._random.sample(questions, min(self._per_call, len(questions)))
-        lengths = []
-        for question in chosen:
-            encoder = self._encoder(len(question.documents))
-            texts = [document.full_text for document in question.documents]
-            (prompt,) = encoder.encode([(question.query.text, texts)])
-            more = len(encoder.encode_continuation(question.query.text)) if continued else 0
-            lengths.append(len(prompt) + more)
+        lengths = [self._length(question) for question in chosen]
+        if continued:
+            lengths += [
+                len(self._encoder(len(q.documents)).encode_continuation(q.query.text)) for q in chosen
+            ]
         self.asked += len(questions)
         self.tokenised += len(chosen)
         if chosen:
-            self.tokens += sum(lengths) / len(lengths) * len(questions)
+            self.tokens += sum(lengths) / len(chosen) * len(questions)
         self.some += chosen[:20]
 
     def _encoder(self, documents: int) -> PromptEncoder:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from instruct_distill.errors import InputError
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import family_class, load_tokenizer
-from instruct_distill.models.weights import describe, folder_on_this_machine
+from instruct_distill.models.weights import describe, folder_on_this_machine, local_model_folder
 from instruct_distill.prompts.encoder import Family
 
 
@@ -31,12 +31,13 @@ class UnloadedModel(NamedTuple):
     weights: int
 
 
-def unloaded_model(name: str, revision: str | None = None) -> UnloadedModel:
-    """Read a model's config and tokenizer from this machine; the network is not asked.
+def unloaded_model(name: str, revision: str | None = None, *, download: bool = False) -> UnloadedModel:
+    """Read a model's config and tokenizer.
 
     Args:
         name: as :func:`~instruct_distill.models.loading.load_model` takes it.
         revision: branch, tag or commit of a hub model.
+        download: fetch what is not on this machine; else the network is not asked.
 
     Raises:
         InputError: they are not on this machine, or the model is none that this library can ask.
@@ -44,17 +45,18 @@ def unloaded_model(name: str, revision: str | None = None) -> UnloadedModel:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    folder = folder_on_this_machine(name, revision)
+    folder = local_model_folder(name, revision) if download else folder_on_this_machine(name, revision)
     if folder is None:
         raise InputError(f"{describe(name)} has not been downloaded and converted yet")
-    where: dict[str, Any] = {"local_files_only": True}
+    where: dict[str, Any] = {"local_files_only": not download}
     if not os.path.isdir(folder):
         where["revision"] = revision or "main"
     try:
         with _quiet():
             config = AutoConfig.from_pretrained(folder, **where)
     except (OSError, ValueError):
-        raise InputError(f"{describe(name)} is not on this machine") from None
+        what = "cannot be loaded" if download else "is not on this machine"
+        raise InputError(f"{describe(name)} {what}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
     auto: Any = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM

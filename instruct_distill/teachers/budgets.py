@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ class Budget(NamedTuple):
 
     Args:
         share: of the n(n−1)/2 pairs; what is asked is more where they would not connect all documents.
-        prompts: for each list.
+        prompts: for all lists.
         without_noise: mean Kendall τ-b to all pairs, for a teacher that has one order and answers by it.
         with_flips: the same for one that answers a fifth of its prompts the wrong way round, each by itself.
     """
@@ -46,19 +47,22 @@ class Budget(NamedTuple):
 
 
 def budgets(
-    candidates: int, parameters: TeacherParameters, *, shares: Sequence[float] = SHARES, seed: int = 13
+    lengths: Sequence[int], parameters: TeacherParameters, *, shares: Sequence[float] = SHARES, seed: int = 13
 ) -> list[Budget]:
-    """Simulate ``sampled_pairs`` at some shares of the pairs of lists of one length.
+    """Simulate ``sampled_pairs`` at some shares of the pairs, in lists of the commonest length.
 
     Choices are hard (a margin is a win or a loss), whatever the recipe says: simulated margins would be what
     one makes them.
 
     Args:
-        candidates: documents of a list, at least 2.
+        lengths: documents of each list.
         parameters: the teacher section; of ``sampled_pairs`` its way to score is taken over.
         shares: the budgets.
         seed: orders, flips and samples are functions of it.
     """
+    candidates = usual_length(lengths)
+    if candidates < 2:
+        return []
     rule = parameters.strategy.get("scores") if isinstance(parameters.strategy, dict) else None
     context = Context(qrels=lambda: None, query_ids=list, seed=seed)
     lists = _LISTS[0], _SIMULATED_PROMPTS // (candidates * (candidates - 1)), _LISTS[1]
@@ -68,16 +72,21 @@ def budgets(
         if parameters.kind == "sampled_pairs" and rule:
             chosen["scores"] = rule
         strategy = SampledPairs(dataclasses.replace(parameters, strategy=chosen), context)
-        prompts = strategy.prompts(candidates)
+        sampled = strategy.prompts(candidates) < candidates * (candidates - 1)
         # all pairs have the order of all pairs
         agreement = [
-            _agreement(strategy, candidates, flips, sorted(lists)[1], seed)
-            if prompts < candidates * (candidates - 1)
-            else 1.0
+            _agreement(strategy, candidates, flips, sorted(lists)[1], seed) if sampled else 1.0
             for flips in (0.0, 0.2)
         ]
+        prompts = sum(strategy.prompts(length) for length in lengths)
         rows.append(Budget(share, prompts, agreement[0], agreement[1]))
     return rows
+
+
+def usual_length(lengths: Sequence[int]) -> int:
+    """Return the commonest number of documents, of equally common ones the greater; 0 without a list."""
+    counts = Counter(lengths)
+    return max(counts, key=lambda length: (counts[length], length), default=0)
 
 
 def _agreement(strategy: SampledPairs, n: int, flips: float, lists: int, seed: int) -> float:
