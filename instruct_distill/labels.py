@@ -262,7 +262,8 @@ class LabelStore:
             sources = [opened.enter_context(open(file, "rb")) for file in files]
             target = opened.enter_context(write_whole(self.path, "wb"))
             target.write(header_line(self.fingerprint).encode("utf-8"))
-            for number, start, end in places.tolist():
+            for place in places:
+                number, start, end = map(int, place)
                 sources[number].seek(start)
                 target.write(sources[number].read(end - start))
         for shard in shards:
