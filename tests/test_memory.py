@@ -17,7 +17,7 @@ from instruct_distill.teachers.statistics import label_statistics
 from tests.teachers.stub_engine import StubEngine, context, parameters
 
 PER_QUERY = 200
-"""Bytes for each query and process: an id in two tables, its place, its chunk. A label has three times that."""
+"""Bytes for each query and process: an id in two tables, its place, its chunk; a label has more."""
 
 
 class ForgetfulEngine(StubEngine):
