@@ -21,7 +21,7 @@ class CountingEngine:
 
     Args:
         prompt: the prompt record.
-        tokenizer: the model's tokenizer.
+        tokenizer: the model's tokenizer; None where it is not to be had: questions are counted, not tokens.
         family: the model's family.
         decoder_start: the decoder's first id (encoder-decoder only).
         max_length: the longest prompt in tokens.
@@ -33,7 +33,7 @@ class CountingEngine:
     def __init__(
         self,
         prompt: Prompt,
-        tokenizer: Any,
+        tokenizer: Any | None,
         family: Family,
         *,
         decoder_start: int | None,
@@ -92,13 +92,15 @@ class CountingEngine:
 
     def _count(self, questions: Sequence[Question], continued: bool = False) -> None:
         """Add the tokens of questions; those of the continuation too where the query is what is read."""
+        self.asked += len(questions)
+        if self._tokenizer is None:
+            return
         chosen = self._random.sample(questions, min(self._per_call, len(questions)))
         lengths = [self._length(question) for question in chosen]
         if continued:
             lengths += [
                 len(self._encoder(len(q.documents)).encode_continuation(q.query.text)) for q in chosen
             ]
-        self.asked += len(questions)
         self.tokenised += len(chosen)
         if chosen:
             self.tokens += sum(lengths) / len(chosen) * len(questions)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.task_data import candidate_documents
 from instruct_distill.inference.counting import CountingEngine
-from instruct_distill.inference.engine import Question
+from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.labels import to_line
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import ListLabel, Query, Run
@@ -100,9 +100,9 @@ def measure_teacher(
     try:
         counter, weights = _counter(parameters, prompt, len(lists), seed, download)
     except InputError as error:
-        return Measured(missing=str(error), labels=_labels_by_lot(lists, seed))
-    labels = [label for item in lists for label in label_chunk(strategy, counter, [item])]
-    return _found(counter, weights, labels)
+        blind = CountingEngine(prompt, None, "encoder-decoder", decoder_start=None, max_length=1, seed=seed)
+        return Measured(missing=str(error), labels=_labels(strategy, blind, lists))
+    return _found(counter, weights, _labels(strategy, counter, lists))
 
 
 def measure_student(
@@ -150,8 +150,12 @@ def _found(counter: CountingEngine, weights: int, labels: list[ListLabel]) -> Me
     )
 
 
+def _labels(strategy: Strategy, engine: Engine, lists: Sequence[CandidateTexts]) -> list[ListLabel]:
+    return [label for item in lists for label in label_chunk(strategy, engine, [item])]
+
+
 def _labels_by_lot(lists: Sequence[CandidateTexts], seed: int) -> list[ListLabel]:
-    """Labels of a teacher that compares nothing, or whose comparisons are not known."""
+    """Labels of a teacher that compares nothing."""
     lot = random.Random(seed)
     return [
         ListLabel(

@@ -81,17 +81,18 @@ def dl19_lists(data: Path, queries: int, documents: int) -> list[CandidateTexts]
     return lists
 
 
-def random_t5(shape: dict[str, int], tokenizer: Any) -> T5ForConditionalGeneration:
+def random_t5(shape: dict[str, int], tokenizer: Any) -> Any:
     """A T5 with random weights in float32."""
     torch.manual_seed(13)
-    config = T5Config(
+    settings: dict[str, Any] = dict(
         vocab_size=32128,
         decoder_start_token_id=0,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         **shape,
     )
-    return T5ForConditionalGeneration(config).eval()
+    make: Any = T5ForConditionalGeneration
+    return make(T5Config(**settings)).eval()
 
 
 def with_library(engine: LocalEngine, lists: Sequence[CandidateTexts]) -> Timed:
