@@ -124,3 +124,20 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(said(capsys, "stats", file, "--json")[1])
     stored = json.loads((folder / "label.done.json").read_text("utf-8"))["outcome"]
     assert found == stored
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "merge", "stats"])
+def test_every_verb_has_help(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    code, out, _ = said(capsys, verb, "--help")
+    assert code == 0
+    assert f"labels {verb}" in out
+
+
+def test_a_plan_with_hours_needs_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r.yaml").write_text(RECIPE, encoding="utf-8")
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "r.yaml", "--calibrate"])
+    assert "run 'instruct-distill retrieve RECIPE' first" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def peak(folder: Path, queries: int, processes: int) -> int:
     """Bytes at most while that many queries are labelled, merged and counted."""
     strategy = strategy_of(parameters(strategy="allpairs"), context())
     engine = ForgetfulEngine(lambda question: 0.0)
-    positions = chunk([2] * queries, 200)
+    positions = chunk([2] * queries, 600)
     ids = [[f"query-{i}" for i in each] for each in positions]
     path = folder / "labels.jsonl"
     tracemalloc.start()
