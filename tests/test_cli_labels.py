@@ -30,12 +30,15 @@ def folder(
     """A labelled run."""
     monkeypatch.chdir(tmp_path)
     Path("r.yaml").write_text(RECIPE, encoding="utf-8")
-    level = logging.getLogger("instruct_distill").level
+    ours = logging.getLogger("instruct_distill")
+    level, handlers = ours.level, list(ours.handlers)
+    ours.handlers.clear()  # one that an earlier test left writes to that test's stream, which is closed
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["label", "r.yaml"])
     capsys.readouterr()
     yield Path("runs/r")
-    logging.getLogger("instruct_distill").setLevel(level)
+    ours.setLevel(level)
+    ours.handlers[:] = handlers
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
