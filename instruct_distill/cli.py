@@ -10,6 +10,7 @@ from typing import Annotated, Optional, TextIO
 
 import typer
 
+from instruct_distill import cli_labels
 from instruct_distill.errors import InputError, InstructDistillError
 from instruct_distill.recipe import Recipe
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_labels.app)
 
 RecipeFile = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file.")]
 Overrides = Annotated[
@@ -98,12 +100,18 @@ def validate(
 
 
 @app.command()
-def plan(recipe: RecipeFile, overrides: Overrides = None) -> None:
-    """Print what a recipe will ask of the teacher and the student, before a model is loaded."""
+def plan(
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Load the models and measure twenty prompts on this device.")
+    ] = False,
+) -> None:
+    """Print what a recipe will cost: prompts, tokens, disk, and with --calibrate hours."""
     loaded, _ = _load(recipe, overrides)
     from instruct_distill.pipeline.plan import plan_of
 
-    typer.echo(plan_of(loaded))
+    typer.echo(plan_of(loaded, measure=calibrate))
 
 
 @app.command()

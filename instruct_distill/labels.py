@@ -7,12 +7,13 @@ killed and resumed run gives the same bytes as an undisturbed one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +86,38 @@ def from_record(record: Mapping[str, Any], where: str) -> ListLabel:
     return ListLabel(query_id, tuple(map(str, doc_ids)), numbers, read)
 
 
+def parse_line(raw: bytes, where: str) -> dict[str, Any]:
+    """Return the object of a whole line.
+
+    Raises:
+        InputError: it is no JSON object; the message starts with ``where``.
+    """
+    try:
+        record = json.loads(raw.decode("utf-8"))
+        if not isinstance(record, dict):
+            raise ValueError("not an object")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: damaged ({error}); delete the line to have it labelled again") from None
+    return record
+
+
+def fingerprint_of(header: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the fingerprint of a header.
+
+    Raises:
+        InputError: it is no header of this format; the message starts with ``where``.
+    """
+    fingerprint = header.get("fingerprint")
+    if header.get("labels") != FORMAT or not isinstance(fingerprint, dict):
+        raise InputError(f"{where}: expected a header with labels: {FORMAT} and a fingerprint")
+    return fingerprint
+
+
+def header_line(fingerprint: Mapping[str, Any]) -> str:
+    """Write the first line of a label file, line end included."""
+    return json.dumps({"labels": FORMAT, "fingerprint": fingerprint}, ensure_ascii=False) + "\n"
+
+
 def _complete_lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yield (line number, end offset, object) of every complete line; a torn last line is passed over.
 
@@ -97,15 +130,7 @@ def _complete_lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
             if not raw.endswith(b"\n"):
                 return
             end += len(raw)
-            try:
-                record = json.loads(raw.decode("utf-8"))
-                if not isinstance(record, dict):
-                    raise ValueError("not an object")
-            except (ValueError, RecursionError) as error:
-                raise InputError(
-                    f"{path} line {number}: damaged ({error}); delete the line to have it labelled again"
-                ) from None
-            yield number, end, record
+            yield number, end, parse_line(raw, f"{path} line {number}")
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -116,10 +141,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(path)
     for _, _, record in _complete_lines(path):
-        if record.get("labels") != FORMAT or not isinstance(record.get("fingerprint"), dict):
-            raise InputError(f"{path} line 1: expected a header with labels: {FORMAT} and a fingerprint")
-        fingerprint: dict[str, Any] = record["fingerprint"]
-        return fingerprint
+        return fingerprint_of(record, f"{path} line 1")
     raise InputError(f"{path}: no whole header line")
 
 
@@ -138,8 +160,37 @@ def read_labels(path: str | os.PathLike[str]) -> Iterator[ListLabel]:
             yield from_record(record, f"{path} line {number}")
 
 
+class Line(NamedTuple):
+    """Where a label stands.
+
+    Args:
+        query_id: whose label it is.
+        start: offset of its first byte.
+        end: offset behind its line end.
+    """
+
+    query_id: str
+    start: int
+    end: int
+
+
+def label_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
+    """Yield the places of the labels of a file, each checked; a torn last line is passed over.
+
+    Raises:
+        InputError: a line is damaged.
+    """
+    start = 0
+    for number, end, record in _complete_lines(Path(path)):
+        if number > 1:
+            yield Line(from_record(record, f"{path} line {number}").query_id, start, end)
+        start = end
+
+
 class LabelStore:
     """Labels of a run as they are made: by one process into the file itself, by several into a shard each.
+
+    Of the labels nothing stays in memory, of the queries their ids and a few bytes each.
 
     Args:
         path: the label file.
@@ -167,6 +218,7 @@ class LabelStore:
         self.rank, self.processes = rank, processes
         self._own = self.path if processes == 1 else self._shard(rank)
         self._chunk_of = {query_id: i for i, chunk in enumerate(self.chunks) for query_id in chunk}
+        self._row_of = {query_id: row for row, query_id in enumerate(self._chunk_of)}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._open_own()
         self._done = self._finished_chunks()
@@ -199,21 +251,23 @@ class LabelStore:
         shards = self._shards()
         if not shards:
             return
-        lines: dict[str, str] = {}
-        for file in [self.path, *shards]:
-            if file.exists():
-                for number, _, record in _complete_lines(file):
-                    if number > 1:
-                        lines[record["query_id"]] = to_line(from_record(record, f"{file} line {number}"))
-        with write_whole(self.path) as stream:
-            stream.write(self._header())
-            for chunk in self.chunks:
-                stream.writelines(lines[query_id] for query_id in chunk)
+        files = [file for file in [self.path, *shards] if file.exists()]
+        # of every query the file and the first and last byte: a label is in memory while it is copied
+        places = np.zeros((len(self._chunk_of), 3), dtype=np.int64)
+        for number, file in enumerate(files):
+            for query_id, start, end in label_lines(file):
+                if query_id in self._row_of:
+                    places[self._row_of[query_id]] = number, start, end
+        with contextlib.ExitStack() as opened:
+            sources = [opened.enter_context(open(file, "rb")) for file in files]
+            target = opened.enter_context(write_whole(self.path, "wb"))
+            target.write(header_line(self.fingerprint).encode("utf-8"))
+            for place in places:
+                number, start, end = map(int, place)
+                sources[number].seek(start)
+                target.write(sources[number].read(end - start))
         for shard in shards:
             shard.unlink()
-
-    def _header(self) -> str:
-        return json.dumps({"labels": FORMAT, "fingerprint": self.fingerprint}, ensure_ascii=False) + "\n"
 
     def _shard(self, rank: int) -> Path:
         return self.path.with_name(f"{self.path.name}.process-{rank}")
@@ -254,12 +308,10 @@ class LabelStore:
                     os.truncate(self._own, keep)
                 return
         with write_whole(self._own) as stream:
-            stream.write(self._header())
+            stream.write(header_line(self.fingerprint))
 
     def _compare(self, header: dict[str, Any], file: Path) -> None:
-        there = header.get("fingerprint")
-        if header.get("labels") != FORMAT or not isinstance(there, dict):
-            raise InputError(f"{file} line 1: expected a header with labels: {FORMAT} and a fingerprint")
+        there = fingerprint_of(header, f"{file} line 1")
         changed = [
             key for key in {**there, **self.fingerprint} if there.get(key) != self.fingerprint.get(key)
         ]
@@ -273,13 +325,13 @@ class LabelStore:
             )
 
     def _finished_chunks(self) -> set[int]:
-        there: set[str] = set()
+        there = bytearray(len(self._row_of))
         for file in [self.path, *self._shards()]:
             if not file.exists():
                 continue
             for number, _, record in _complete_lines(file):
                 if number == 1:
                     self._compare(record, file)
-                else:
-                    there.add(str(record.get("query_id")))
-        return {i for i, chunk in enumerate(self.chunks) if there.issuperset(chunk)}
+                elif (row := self._row_of.get(str(record.get("query_id")))) is not None:
+                    there[row] = 1
+        return {i for i, chunk in enumerate(self.chunks) if all(there[self._row_of[q]] for q in chunk)}

@@ -106,6 +106,19 @@ def local_model_folder(model: str, revision: str | None = None) -> str:
     )
 
 
+def folder_on_this_machine(model: str, revision: str | None = None) -> str | None:
+    """Return what :func:`local_model_folder` does, or None where that would download or convert something."""
+    path = Path(model).expanduser()
+    if model.startswith("pypi:"):
+        sha256 = PypiFile.parse(model).sha256
+    elif path.is_file() and path.suffix == ".gguf":
+        sha256 = _sha256(path)
+    else:
+        return local_model_folder(model, revision)
+    folder = cache_folder() / "models" / sha256
+    return str(folder) if folder.is_dir() else None
+
+
 def describe(model: str) -> str:
     """Return a short name of the model for reports and progress lines; nothing is read or downloaded."""
     if model.startswith("pypi:"):

@@ -51,7 +51,11 @@ class Inputs:
 
     @cached_property
     def documents(self) -> dict[str, Document]:
-        """The texts of all candidates that are labelled."""
+        """The texts of all candidates that are labelled.
+
+        They are read at once and stay in memory, the one thing of labelling that grows with the number of
+        queries: about 6 GB for 100,000 queries with ten MS MARCO passages each.
+        """
         return candidate_documents(self.collection, self.candidates)
 
     def lists(self) -> list[CandidateTexts]:

@@ -1,46 +1,197 @@
-"""What a recipe will ask for, before a model is loaded."""
+"""What a recipe will ask for and how much of it, before the first prompt is asked."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import TeacherRun
+from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate
 from instruct_distill.pipeline.inputs import Inputs
+from instruct_distill.pipeline.plan_sample import Measured, measure_student, measure_teacher, sample_lists
 from instruct_distill.recipe import Recipe
-from instruct_distill.teachers.labelling import strategy_of
+from instruct_distill.teachers.budgets import SHARES, budgets, usual_length
+from instruct_distill.teachers.labelling import prompt_of, strategy_of
+from instruct_distill.teachers.sampled_pairs import SampledPairs
+from instruct_distill.teachers.strategy import Strategy
 from instruct_distill.training.document_choice import documents_used
 from instruct_distill.training.schedule import steps_per_epoch
 
+_CHECKPOINT_BYTES = 12
+"""A weight in a checkpoint: itself and AdamW's two moments, in float32."""
+_UNITS = ("", "k", "M", "G", "T")
+_STUDENT_BYTES = 4
+"""A weight of the student, at most."""
 
-def plan_of(recipe: Recipe) -> str:
-    """Return the counts of prompts and steps of each stage, as text.
 
-    Candidate lists that are there already are counted as they are, others at their full depth.
+class _Counts(NamedTuple):
+    """How much each stage does.
+
+    Args:
+        lengths: candidates of each list.
+        label: prompts to the teacher.
+        train: documents, over all epochs.
+        evaluate: prompts to the student, and as many to the untrained one.
+        evaluate_teacher: prompts to the teacher.
+    """
+
+    lengths: list[int]
+    label: int
+    train: int
+    evaluate: int
+    evaluate_teacher: int
+
+
+def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
+    """Return the prompts, tokens and bytes of each stage, as text.
+
+    Candidate lists that are there already are counted as they are, others at their full depth. Tokens are
+    those of some of the real prompts, and need the candidates and a tokenizer on this machine.
+
+    Args:
+        recipe: what will be run.
+        measure: load the models, measure some prompts on this device, and add the hours; models that are not
+            on this machine are downloaded.
 
     Raises:
-        InputError: a collection cannot be read.
+        InputError: a collection cannot be read; or ``measure`` without candidates.
     """
     inputs = Inputs(recipe)
-    teacher = recipe.teacher
-    strategy = strategy_of(teacher, inputs.context())
-    if (recipe.folder / "retrieve.done.json").exists():
+    strategy = strategy_of(recipe.teacher, inputs.context())
+    retrieved = (recipe.folder / "retrieve.done.json").exists()
+    if measure and not retrieved:
+        raise InputError(
+            "hours are measured on the real candidates: run 'instruct-distill retrieve RECIPE' first"
+        )
+    lines, counts = _counted(inputs, strategy, retrieved)
+    if retrieved:
+        lines += _measured(inputs, strategy, counts, measure)
+    else:
+        lines.append("tokens    not known before the candidates are there (instruct-distill retrieve RECIPE)")
+    if recipe.teacher.kind in ("allpairs", "sampled_pairs"):
+        lines += _budget_table(recipe, strategy, counts.lengths)
+    return "\n".join(lines)
+
+
+def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[str], _Counts]:
+    recipe, teacher = inputs.recipe, inputs.recipe.teacher
+    if retrieved:
         lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
     else:
         lengths, known = [recipe.candidates.depth] * len(inputs.queries), "at most"
     prompts = sum(strategy.prompts(length) for length in lengths)
     per_list = [documents_used(recipe.training.documents_per_list, length) for length in lengths]
     steps = recipe.training.epochs * steps_per_epoch(len(lengths), recipe.training.lists_per_step)
+    documents = recipe.training.epochs * sum(per_list)
     lines = [
         f"{recipe.name}: {recipe.folder}",
         f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
         f"label     {prompts:,} prompts by {teacher.model or teacher.kind} ({teacher.kind})",
-        f"train     {steps:,} optimizer steps, {recipe.training.epochs * sum(per_list):,} documents",
+        f"train     {steps:,} optimizer steps, {documents:,} documents",
     ]
+    evaluate = by_teacher = 0
     for task, data in zip(recipe.evaluation, inputs.tasks, strict=True):
         depth = min(task.depth or task.candidates.depth, task.candidates.depth)
         pairs = len(data.queries) * depth
         asked = len(data.queries) * strategy.prompts(depth) if task.teacher == "same" else 0
+        evaluate, by_teacher = evaluate + pairs, by_teacher + asked
         kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{asked:,} prompts"
         lines.append(
             f"evaluate  {task.task}: {len(data.queries):,} queries; zero_shot and student {pairs:,} prompts "
             f"each, teacher {kind} (at most)"
         )
-    return "\n".join(lines)
+    return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)
+
+
+def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool) -> list[str]:
+    """Tokens, disk and hours, by a sample of the real lists."""
+    recipe = inputs.recipe
+    prompt = prompt_of(recipe.teacher, strategy)
+    lists = sample_lists(
+        inputs.queries, inputs.candidates, inputs.collection, strategy.prompts, seed=recipe.seed
+    )
+    teacher = measure_teacher(recipe.teacher, strategy, prompt, lists, seed=recipe.seed, download=measure)
+    student = measure_student(recipe.student, lists, seed=recipe.seed, download=measure)
+    lines = [
+        _token_line("label", counts.label + counts.evaluate_teacher, teacher, "evaluation included")
+        if prompt is not None
+        else "tokens    label 0",
+        _token_line("train", counts.train, student, "forward and backward"),
+        _token_line("evaluate", 2 * counts.evaluate, student, "untrained and trained student"),
+        _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, recipe.training.keep),
+    ]
+    if measure:
+        problem = teacher.missing or student.missing
+        if problem or student.counter is None or not student.questions:
+            raise InputError(f"nothing could be measured: {problem or 'no candidate has a text'}")
+        seconds = calibrate(recipe, inputs.context(), teacher, student, lists)
+        lines.append(_hours_line(counts, seconds))
+    return lines
+
+
+def _token_line(stage: str, prompts: int, measured: Measured, note: str) -> str:
+    if measured.tokens_per_prompt is None:
+        return f"tokens    {stage} not known: {measured.missing}"
+    return (
+        f"tokens    {stage} {_rounded(prompts * measured.tokens_per_prompt).strip()} ({note}; "
+        f"{measured.tokens_per_prompt:.0f} a prompt, mean of {measured.tokenised:,} real ones)"
+    )
+
+
+def _disk_line(folder: Path, label_bytes: float, student: Measured, keep: int) -> str:
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    parts = [f"labels {_rounded(label_bytes)}B"]
+    if student.weights:
+        # a new checkpoint is whole before an old one is removed
+        checkpoints = student.weights * _CHECKPOINT_BYTES * (keep + 1)
+        parts.append(f"checkpoints {_rounded(checkpoints)}B")
+        parts.append(f"student {_rounded(student.weights * _STUDENT_BYTES)}B (at most)")
+    else:
+        parts.append("checkpoints and student not known: its config is not on this machine")
+    return f"disk      {', '.join(parts)}; {_rounded(free)}B free"
+
+
+def _hours_line(counts: _Counts, seconds: Seconds) -> str:
+    label = counts.label * seconds.label
+    train = counts.train * seconds.train
+    evaluate = 2 * counts.evaluate * seconds.evaluate + counts.evaluate_teacher * seconds.label
+    return (
+        f"hours     label {label / 3600:.2f}, train {train / 3600:.2f}, evaluate {evaluate / 3600:.2f}, "
+        f"by one process on {seconds.device} ({PROMPTS} prompts measured: a teacher's takes "
+        f"{1000 * seconds.label:.1f} ms, a student's {1000 * seconds.evaluate:.1f} ms, a document in "
+        f"training {1000 * seconds.train:.1f} ms)"
+    )
+
+
+def _budget_table(recipe: Recipe, strategy: Strategy, lengths: Sequence[int]) -> list[str]:
+    depth = usual_length(lengths)
+    own = None
+    if isinstance(strategy, SampledPairs) and depth > 1:
+        own = strategy.pairs(depth) / (depth * (depth - 1) / 2)
+    shares = sorted({*SHARES, *([own] if own is not None else [])})
+    rows = budgets(lengths, recipe.teacher, shares=shares, seed=recipe.seed)
+    if not rows:
+        return []
+    lines = [
+        f"budgets   of sampled_pairs at depth {depth}: Kendall tau to all pairs, by simulated teachers",
+        "          share        prompts   no noise   20% of answers flipped",
+    ]
+    for row in rows:
+        here = row.share == own or (own is None and row.share == 1.0)
+        lines.append(
+            f"          {row.share:>5.0%} {row.prompts:>14,} {row.without_noise:>10.2f} "
+            f"{row.with_flips:>24.2f}{'   <- this recipe' if here else ''}"
+        )
+    return lines
+
+
+def _rounded(number: float) -> str:
+    """Three digits and a unit: 1.23 M."""
+    power = 0
+    while number >= 999.5 and power < len(_UNITS) - 1:
+        number, power = number / 1000, power + 1
+    return f"{number:.3g} {_UNITS[power]}"

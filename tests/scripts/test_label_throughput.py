@@ -1,0 +1,60 @@
+"""The benchmark of labelling, in a size that shows that it measures what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks" / "label_throughput.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("label_throughput", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_smoke(
+    script: ModuleType,
+    shared_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("INSTRUCT_DISTILL_DATA", str(shared_data))
+    out = tmp_path / "docs" / "label.jsonl"
+    out.parent.mkdir()
+    out.write_text('{"work": "earlier"}\n', "utf-8")
+    script.main(["--smoke", "--out", str(out)])
+    lines = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [line["work"] for line in lines] == ["earlier", "label"]
+    assert lines[1]["smoke"]
+    assert lines[1]["pairs"] == 12
+    results = {(each["system"], each["dtype"]): each for each in lines[1]["results"]}
+    assert set(results) == {(s, d) for s in ("instruct_distill", "plain loop") for d in ("fp32", "bf16")}
+    assert results["instruct_distill", "fp32"]["same_winners"] == 1.0
+    assert all(each["pairs_per_second"] > 0 for each in results.values())
+    assert all(0 <= each["padding"] < 0.5 for each in results.values())
+    assert capsys.readouterr().out.count("of the matrix rate") == 4
+
+
+def test_operations_are_those_of_the_layers(script: ModuleType) -> None:
+    shape = {"d_model": 2, "d_kv": 1, "d_ff": 3, "num_layers": 1, "num_heads": 1}
+    encoder = 5 * 2 * (4 * 2 + 2 * 6) + 2 * 2 * 5 * 5  # four projections, two layers, scores and mixture
+    decoder = 2 * (4 * 2 + 2 * 6) + 2 * 2
+    cross = 2 * (2 + 2) + 5 * 2 * (2 + 2) + 2 * 2 * 5
+    assert script.operations(shape, 5, 1) == encoder + decoder + cross
+
+
+def test_without_data(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INSTRUCT_DISTILL_DATA", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        script.main(["--smoke"])
