@@ -44,9 +44,7 @@ def choose_dtype(wanted: str, device: torch.device, config: Any) -> torch.dtype:
     if wanted == "auto":
         if has_native_bf16(device):
             return torch.bfloat16
-        _say_once(
-            f"this {device.type} has no bf16 units: float32 is used, about three times as slow"
-        )
+        _say_once(f"this {device.type} has no bf16 units: float32 is used, about three times as slow")
         return torch.float32
     if wanted not in DTYPES:
         raise InputError(f"unknown dtype {wanted!r} (known: auto, {', '.join(DTYPES)})")
