@@ -97,8 +97,8 @@ def labelled_lists(inputs: Inputs) -> list[TrainingList]:
         lists.append(training_list(query, documents, label, training.ties, soft=training.soft_pairs))
     if unlabelled:
         raise InputError(
-            f"{inputs.folder / 'labels.jsonl'}: {len(unlabelled)} of {len(queries)} queries have no label (the "
-            f"first: {next(iter(unlabelled))!r}); lines were taken out after the stage label was finished. "
+            f"{inputs.folder / 'labels.jsonl'}: {len(unlabelled)} of {len(queries)} queries have no label, "
+            f"such as {next(iter(unlabelled))!r}; lines were taken out after the stage label was finished. "
             f"Remove {inputs.folder / 'label.done.json'} to have them labelled, or use redo=label"
         )
     return lists

@@ -25,7 +25,7 @@ class Parameters:
 
 
 class RelevanceGeneration(Strategy):
-    """Scores a candidate 1 + p(Yes) if the model says Yes, else 1 − p(No), or as a student does: n prompts."""
+    """Scores a candidate 1 + p(Yes) if the model says Yes, else 1 − p(No), or by a student's rule."""
 
     asks = "answer_logits"
     documents = 1
