@@ -17,7 +17,6 @@ CORE = [
     "huggingface_hub>=1.0",
     "ir-datasets>=0.5.9",
     "numpy>=1.26",
-    "peft>=0.18",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
@@ -33,7 +32,6 @@ CORE = [
 GGUF = ["gguf>=0.17"]
 DEV = [
     *GGUF,
-    "hypothesis>=6.100",
     "import-linter>=2.5",
     "ir-measures>=0.4",
     "mypy>=1.18",

@@ -253,18 +253,6 @@ def rank(
         typer.echo(f"{item.rank}\t{item.score:.4f}\t{item.text}")
 
 
-<<<<<<< HEAD
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what ``sys.stderr`` is when something is said, not when the handler was made."""
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, value: TextIO) -> None:
-        """Only the base class sets it."""
-=======
 @app.command()
 def publish(
     student: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a student's.")],
@@ -296,7 +284,18 @@ def publish(
         )
     else:
         typer.echo(found.url)
->>>>>>> hub
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what ``sys.stderr`` is when something is said, not when the handler was made."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """Only the base class sets it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -41,7 +41,7 @@ class Recipe:
     """Name of the run and of its folder."""
     runs: str = "runs"
     """The folder that holds the run's folder."""
-    seed: int = Field(default=13, ge=0)
+    seed: int = Field(default=13, ge=0, lt=2**32)
     """Sampling, order, dropout and intervals are functions of it."""
     collection: str
     """Where documents and queries come from, with its prefix, such as beir:FOLDER."""

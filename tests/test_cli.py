@@ -23,7 +23,17 @@ from instruct_distill.student_folder import StudentRecord, write_student
 
 EXAMPLE = Path(__file__).parent.parent / "data" / "example"
 VERBS = (
-    "run", "retrieve", "label", "train", "validate", "plan", "evaluate", "tasks", "compare", "rank", "publish"
+    "run",
+    "retrieve",
+    "label",
+    "train",
+    "validate",
+    "plan",
+    "evaluate",
+    "tasks",
+    "compare",
+    "rank",
+    "publish",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
@@ -293,7 +303,7 @@ def test_an_empty_corpus(command: Command) -> None:
 def test_a_file_where_the_runs_should_be(command: Command) -> None:
     Path("runs").write_text("", encoding="utf-8")
     message = command.fails("retrieve", command.recipe)
-    assert message.startswith("error: runs/r/retrieve.started.json: cannot be written (")
+    assert message.startswith("error: runs/r: cannot be written (")
 
 
 def test_a_full_disk(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def load_model(
             raise InputError(f"{name}: the folder {folder} holds no .safetensors weights")
     try:
         config = AutoConfig.from_pretrained(folder, **where)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of many types, by what is wrong in the file
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
@@ -146,7 +146,7 @@ def load_tokenizer(folder: str, name: str, where: dict[str, Any]) -> Any:
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **where)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # likewise
         raise InputError(f"the tokenizer of {name!r} cannot be loaded: {_first_lines(error)}") from None
     if not tokenizer.is_fast:
         raise InputError(f"the tokenizer of {name!r} is a slow one; save its fast version (tokenizer.json)")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +13,17 @@ from typing import Any, NamedTuple
 from instruct_distill.errors import InputError
 from instruct_distill.files import read_json
 from instruct_distill.pipeline.evaluate import evaluate_systems
+from instruct_distill.pipeline.fingerprints import (
+    evaluated_from,
+    labelled_from,
+    retrieved_from,
+    trained_from,
+)
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.label import label_candidates
 from instruct_distill.pipeline.retrieve import retrieve_candidates
-from instruct_distill.pipeline.stage import STAGES, Stage, digest, redo, this_process
+from instruct_distill.pipeline.run_lock import only_run
+from instruct_distill.pipeline.stage import STAGES, Stage, redo, this_process
 from instruct_distill.pipeline.train import train_student
 from instruct_distill.recipe import Recipe
 
@@ -63,34 +71,23 @@ def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = 
         redo_from: make this stage and those after it again; the old files are moved aside.
 
     Raises:
-        InputError: an input is not usable, a stage is another recipe's, or a figure is not as expected.
+        InputError: an input is not usable, a stage is another recipe's, a figure is not as expected, or
+            another run is at work in the folder.
         NonFiniteScoreError: a model answered with NaN or infinity.
     """
-    is_main = this_process()[0] == 0
     folder = recipe.folder
     if until == STAGES[-1] and (missing := recipe.needed_files()):
         raise InputError("\n".join(["files that the recipe names are not there:", *missing]))
-    if redo_from is not None:
-        if this_process()[1] > 1:
-            raise InputError(f"redo={redo_from} moves files aside: launch it once with one process")
-        aside = redo(folder, redo_from)
-        logger.info("redo=%s: %s", redo_from, f"old files are in {aside}" if aside else "nothing was there")
-    inputs = Inputs(recipe)
-    plans = _plans(inputs)
-    for name in STAGES[: STAGES.index(until) + 1]:
-        plan = plans[name]
-        stage = Stage(folder, name, plan.keys, plan.made_from())
-        if stage.outcome() is not None:
-            logger.info("%s: done before", name)
-            continue
-        if is_main:
-            stage.begin()
-            recipe.save(folder / "recipe.yaml")
-        outcome = plan.work(inputs)
-        if is_main:
-            stage.finish(outcome)
-        stage.wait()
-        gc.collect()
+    # the others wait for the main process at the end of each stage
+    with only_run(folder) if this_process()[0] == 0 else contextlib.nullcontext():
+        if redo_from is not None:
+            if this_process()[1] > 1:
+                raise InputError(f"redo={redo_from} moves files aside: launch it once with one process")
+            aside = redo(folder, redo_from)
+            logger.info(
+                "redo=%s: %s", redo_from, f"old files are in {aside}" if aside else "nothing was there"
+            )
+        _run_stages(Inputs(recipe), STAGES[: STAGES.index(until) + 1])
     summary, table = folder / "evaluation" / "summary.json", folder / "evaluation" / "table.txt"
     return Result(
         folder,
@@ -100,37 +97,50 @@ def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = 
     )
 
 
+def _run_stages(inputs: Inputs, names: Sequence[str]) -> None:
+    is_main = this_process()[0] == 0
+    plans = _plans(inputs)
+    for name in names:
+        plan = plans[name]
+        stage = Stage(inputs.folder, name, plan.keys, plan.made_from())
+        if stage.outcome() is not None:
+            logger.info("%s: done before", name)
+            continue
+        if is_main:
+            stage.begin()
+            inputs.recipe.save(inputs.folder / "recipe.yaml")
+        outcome = plan.work(inputs)
+        if is_main:
+            stage.finish(outcome)
+        stage.wait()
+        gc.collect()
+
+
 def _plans(inputs: Inputs) -> dict[str, _Plan]:
-    recipe, folder = inputs.recipe, inputs.folder
+    recipe = inputs.recipe
     content = recipe.as_dict()
     searched = ("collection", "name", "queries", "qrels", "candidates")
     training = {k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep")}
-    student_files = folder / "student"
     return {
         "retrieve": _Plan(
             {k: content[k] for k in ("seed", "collection", "queries", "candidates")}
             | {"evaluation": [{key: task[key] for key in searched} for task in content["evaluation"]]},
-            lambda: {"collection": inputs.collection.fingerprint()},
+            lambda: retrieved_from(inputs),
             retrieve_candidates,
         ),
         "label": _Plan(
             {k: content[k] for k in ("teacher", "qrels")},
-            lambda: {"candidates": digest(folder / "candidates.trec")},
+            lambda: labelled_from(inputs),
             label_candidates,
         ),
         "train": _Plan(
             {"seed": recipe.seed, "student": content["student"], "training": training},
-            lambda: {"labels": digest(folder / "labels.jsonl")},
+            lambda: trained_from(inputs),
             train_student,
         ),
         "evaluate": _Plan(
             {k: content[k] for k in ("seed", "evaluation", "teacher", "student")},
-            lambda: {
-                "student": digest(*sorted(student_files.glob("*.safetensors"))),
-                "first_stage": digest(
-                    *(folder / "evaluation" / task.task / "first_stage.trec" for task in recipe.evaluation)
-                ),
-            },
+            lambda: evaluated_from(inputs),
             evaluate_systems,
         ),
     }

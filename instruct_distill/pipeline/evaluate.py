@@ -105,6 +105,7 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         for task in tasks:
             rank(task)
         logger.info("evaluated: %s", system)
+        del rank  # it holds the model, and the next one is loaded before its name is given away
         gc.collect()
     results = [
         task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)

@@ -107,8 +107,8 @@ class Stage:
             StaleStageError: the stage, finished or begun, belongs to another recipe or to other inputs.
         """
         for file in (self.done_file, self._started_file):
-            if file.exists():
-                there = read_json(file)
+            there = _note(file)
+            if there is not None:
                 if not isinstance(there, dict) or "hash" not in there:
                     raise InputError(f"{file}: damaged; use redo={self.name} to make the stage again")
                 if there["hash"] != self._hash:
@@ -158,6 +158,18 @@ class Stage:
                 f"again (redo={self.name}; the old files are moved aside).",
             ]
         )
+
+
+def _note(file: Path) -> Any:
+    """Return the content of a stage's file, or None where there is none."""
+    if not file.exists():
+        return None
+    try:
+        return read_json(file) or {}
+    except InputError:
+        if file.exists():
+            raise
+        return None  # the main process has finished the stage in this moment
 
 
 def _short(value: Any) -> str:

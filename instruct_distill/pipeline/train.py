@@ -76,15 +76,17 @@ def labelled_lists(inputs: Inputs) -> list[TrainingList]:
     """Return the labelled lists with their texts, in candidate-file order.
 
     Raises:
-        InputError: a label names a query or a document that the candidates do not have.
+        InputError: the labels are not one for each query, or one names a document that the candidates do not
+            have.
     """
     queries = {query.query_id: query for query in inputs.queries}
     lists = []
+    unlabelled = dict.fromkeys(queries)
     for label in read_labels(inputs.folder / "labels.jsonl"):
-        if label.query_id not in queries:
-            raise InputError(
-                f"{inputs.folder / 'labels.jsonl'}: query {label.query_id!r} is not in the collection"
-            )
+        if label.query_id not in unlabelled:
+            problem = "has a second label" if label.query_id in queries else "is not in the collection"
+            raise InputError(f"{inputs.folder / 'labels.jsonl'}: query {label.query_id!r} {problem}")
+        del unlabelled[label.query_id]
         missing = [doc_id for doc_id in label.doc_ids if doc_id not in inputs.documents]
         if missing:
             raise InputError(
@@ -95,6 +97,12 @@ def labelled_lists(inputs: Inputs) -> list[TrainingList]:
         training = inputs.recipe.training
         query = queries[label.query_id]
         lists.append(training_list(query, documents, label, training.ties, soft=training.soft_pairs))
+    if unlabelled:
+        raise InputError(
+            f"{inputs.folder / 'labels.jsonl'}: {len(unlabelled)} of {len(queries)} queries have no label, "
+            f"such as {next(iter(unlabelled))!r}; lines were taken out after the stage label was finished. "
+            f"Remove {inputs.folder / 'label.done.json'} to have them labelled, or use redo=label"
+        )
     return lists
 
 

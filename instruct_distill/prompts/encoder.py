@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.answers import EncodedAnswers, encode_answers, separator
 from instruct_distill.prompts.budget import divide
+from instruct_distill.prompts.frame import chat_frame, framed
+from instruct_distill.prompts.parts import Part, glued, split_parts
 from instruct_distill.prompts.prompt import Prompt
 
 logger = logging.getLogger(__name__)
@@ -23,20 +25,6 @@ _PROBES = (
     ("vitamin C", 'It says "oranges" (and lemons), 50 mg each; see below'),
     ("Wie heißt das?", "naïve façade"),
 )
-
-
-class Part(NamedTuple):
-    """A stretch of the prompt between two places where it may be cut into separately encoded pieces.
-
-    Args:
-        left: literal text glued to the field's left, the white space before it included.
-        field: the field, or None for a stretch of literal text (which is then ``left``).
-        right: literal text glued to the field's right.
-    """
-
-    left: str
-    field: str | None = None
-    right: str = ""
 
 
 class PromptEncoder:
@@ -87,9 +75,11 @@ class PromptEncoder:
         )
         # unknown characters may stay unknown
         self._special_ids = frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        before, after = self._frame()
-        self._pieces = self._framed(before, after)
-        self._parts = _split(self._pieces, self._special)
+        before, after = chat_frame(prompt, tokenizer)
+        self._pieces = framed(
+            prompt, before, after, answer_in_prompt=family == "decoder-only", special=self._special
+        )
+        self._parts = split_parts(self._pieces, self._special)
         self._closing_text = self._parts[-1].left if self._parts[-1].field is None else ""
         begin, end = self._automatic_specials()
         # a chat template writes its own beginning-of-text token
@@ -102,8 +92,6 @@ class PromptEncoder:
             self._literals[-1] = closing
         self.joined = self._joining_is_exact()
 
-    # -- what the prompt looks like -------------------------------------------------------------------
-
     @property
     def template(self) -> str:
         """The prompt as one template: the chat template's frame and the answer prefix are in it."""
@@ -111,38 +99,6 @@ class PromptEncoder:
             literal.replace("{", "{{").replace("}", "}}") + ("" if field is None else f"{{{field}}}")
             for literal, field in self._pieces
         )
-
-    def _frame(self) -> tuple[str, str]:
-        """The chat template's text before and after the question; empty where there is none."""
-        if not (self.prompt.chat and getattr(self._tokenizer, "chat_template", None)):
-            return "", ""
-        mark = "QUESTION-GOES-HERE"
-        text = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": mark}], tokenize=False, add_generation_prompt=True
-        )
-        before, found, after = text.partition(mark)
-        if not found or mark in after:
-            raise InputError(
-                "the tokenizer's chat template does not show a user message exactly once; "
-                "use a prompt with chat: false"
-            )
-        return before, after
-
-    def _framed(self, before: str, after: str) -> list[tuple[str, str | None]]:
-        """The whole prompt as (literal, field or None), frame and answer prefix included."""
-        pieces = list(self.prompt.pieces)
-        if not pieces or pieces[-1][1] is not None:
-            pieces.append(("", None))
-        pieces[0] = (before + pieces[0][0], pieces[0][1])
-        closing = pieces[-1][0] + after
-        if self.family == "decoder-only":
-            if self.prompt.answer_prefix:
-                closing += separator(closing) + self.prompt.answer_prefix
-            if not (re.search(r"\s", closing) or self._special.search(closing)):
-                # something of the prompt must follow the last document, else the cut text is the cue
-                closing += "\n"
-        pieces[-1] = (closing, None)
-        return pieces
 
     def _automatic_specials(self) -> tuple[list[int], list[int]]:
         """Ids that the tokenizer puts before and after every text by itself."""
@@ -248,14 +204,14 @@ class PromptEncoder:
                 if part.field is not None:
                     key = (part.left, texts[part.field], part.right)
                     if key not in self._ids:
-                        new[key] = _glued(*key)
+                        new[key] = glued(*key)
         if new:
             self._ids.update(zip(new, self._plain(list(new.values())), strict=True))
 
     def _part_ids(self, part: Part, text: str) -> list[int]:
         key = (part.left, text, part.right)
         if key not in self._ids:
-            self._ids[key] = self._plain([_glued(*key)])[0]
+            self._ids[key] = self._plain([glued(*key)])[0]
         return self._ids[key]
 
     def _join(self, texts: dict[str, str]) -> list[int]:
@@ -341,29 +297,3 @@ class PromptEncoder:
         if keep_end:
             return text[offsets[-tokens][0] :].strip()
         return text[: offsets[tokens - 1][1]].strip()
-
-
-def _glued(left: str, text: str, right: str) -> str:
-    return left + text + right if text else left.rstrip() + right
-
-
-def _split(pieces: list[tuple[str, str | None]], special: re.Pattern[str]) -> list[Part]:
-    """Cut a prompt at white space and special tokens: fields with the text glued to them, and the rest.
-
-    The last part is always literal text, perhaps empty.
-    """
-    parts: list[Part] = []
-    for literal, field in pieces:
-        if parts:
-            glue = special.split(re.split(r"\s", literal, maxsplit=1)[0], maxsplit=1)[0]
-            parts[-1] = parts[-1]._replace(right=glue)
-            literal = literal[len(glue) :]
-        if field is None:
-            parts.append(Part(literal))
-            continue
-        # the longest run of white space and then other characters at the end
-        left = special.split(re.search(r"\s*\S*\Z", literal).group())[-1]  # type: ignore[union-attr]
-        if literal != left:
-            parts.append(Part(literal[: len(literal) - len(left)]))
-        parts.append(Part(left, field))
-    return parts

@@ -41,8 +41,8 @@ class TeacherParameters:
     """A JSON list of permutations such as "3 > 1 > 2", by position in the candidates, one a query."""
     qrels: bool = False
     """Take the collection's judgements as labels (a supervised baseline)."""
-    dtype: str = "auto"
-    """Number format of the model: auto, bf16, fp32, fp16."""
+    dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
+    """Number format of the model: bf16 where the machine has it natively, else fp32, or as said."""
     max_length: int = Field(default=512, gt=0)
     """The longest prompt in tokens."""
     document_words: int | None = Field(default=None, gt=0)

@@ -51,7 +51,8 @@ def save_checkpoint(
     """Write ``step-N``, under a temporary name until it is whole, and remove all but the newest ``keep``."""
     target = folder / f"step-{step}"
     temporary = folder / f".step-{step}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
+    for unfinished in folder.glob(".step-*.tmp"):  # left by a process that was killed
+        shutil.rmtree(unfinished, ignore_errors=True)
     temporary.mkdir(parents=True)
     masters = {name: master.detach() for name, (_, master) in weights.named.items()}
     save_file(

@@ -106,9 +106,7 @@ def add_gradient(
             continue
         total = sum(map(len, flat))
         target = target_of([lists[i] for i in members], model.device)
-        batches = list(
-            by_length([len(prompt) for prompt in flat], tokens_per_micro_batch // _BATCHES_PER_GROUP)
-        )
+        batches = list(by_length([len(prompt) for prompt in flat], per_batch))
         tokens += total
         padded += sum(len(batch) * len(flat[batch[0]]) for batch in batches)
         per_list, found = _backward(

@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
-from instruct_distill.files import read_lines, write_whole
+from instruct_distill.files import write_whole
 from instruct_distill.losses import LOSSES
 from instruct_distill.models.attention import use_cpu_attention
 from instruct_distill.models.loading import LoadedModel
@@ -222,11 +222,12 @@ def _cut_log(log: Path, done: int) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         return
     kept = []
-    for _, line in read_lines(log):
+    # bytes: a kill may have torn the last line inside a character
+    for line in log.read_bytes().splitlines():
         try:
             if json.loads(line)["step"] <= done:
                 kept.append(line)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             break
-    with write_whole(log) as stream:
-        stream.writelines(line + "\n" for line in kept)
+    with write_whole(log, "wb") as stream:
+        stream.writelines(line + b"\n" for line in kept)

@@ -29,8 +29,8 @@ class StudentParameters:
     """The longest prompt in tokens, in training and in use."""
     document_words: int | None = Field(default=None, gt=0)
     """Words of a document that are shown at most; the released scripts use 200."""
-    dtype: str = "auto"
-    """Number format when it scores: auto, bf16, fp32."""
+    dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
+    """Number format when it scores: bf16 where the machine has it natively, else fp32, or as said."""
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch when it scores."""
 

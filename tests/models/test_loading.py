@@ -220,6 +220,23 @@ def test_unsafe_or_damaged_files(tiny_t5: Path, tmp_path: Path) -> None:
         load_model(str(broken))
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", '{"model_type": "t5", "d_model": "wide"}'),
+        ("tokenizer.json", "[]"),
+        ("tokenizer_config.json", "[]"),
+    ],
+)
+def test_files_of_another_form(tiny_t5: Path, tmp_path: Path, file: str, content: str) -> None:
+    """Each parser has its own types of exceptions for what no model folder should hold."""
+    folder = changed(tiny_t5, tmp_path / "m")
+    (folder / file).write_text(content, "utf-8")
+    with pytest.raises(InputError, match="cannot be loaded: "):
+        load_model(str(folder))
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         load_model(str(tmp_path / "nowhere"))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from instruct_distill.errors import InputError, StaleStageError
+from instruct_distill.files import read_json
 from instruct_distill.pipeline.stage import Stage, digest, flatten, redo, this_process
 
 KEYS = {"teacher": {"model": "org/a", "max_length": 512}, "seed": 13}
@@ -106,7 +107,7 @@ def test_what_stopped_before_it_wrote_anything_may_begin_with_another_recipe(tmp
         stage(tmp_path, teacher={"model": "org/misspelt"}).outcome()
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '"x"'])
+@pytest.mark.parametrize("content", ["{}", "[]", '"x"', "null"])
 def test_a_damaged_done_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "label.done.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"label.done.json: damaged; use redo=label"):
@@ -120,6 +121,18 @@ def test_the_others_wait_until_the_main_process_has_finished(tmp_path: Path) -> 
     timer.start()
     assert stage(tmp_path).wait() == {"lists": 3}
     timer.join()
+
+
+def test_a_note_that_goes_away_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main process finishes the stage between another one's look for the file and its reading of it."""
+    stage(tmp_path).begin()
+
+    def gone(file: Path) -> object:
+        file.unlink()
+        return read_json(file)
+
+    monkeypatch.setattr("instruct_distill.pipeline.stage.read_json", gone)
+    assert stage(tmp_path).outcome() is None
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -75,6 +75,17 @@ def test_relevance_generation_is_equation_2() -> None:
     assert label.comparisons == ()
 
 
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [("equation_2", [0.2689414, 0.2689414]), ("yes_logit", [-1.0, -1.0]), ("yes_minus_no", [-1.0, -1.0])],
+)
+def test_relevance_generation_by_the_rule_of_a_student(score: str, expected: list[float]) -> None:
+    chosen = strategy_of(parameters(strategy={"name": "relevance_generation", "score": score}), context())
+    (label,) = label_chunk(chosen, StubEngine(lambda q: -1.0), LISTS[1:])
+    assert label.scores == pytest.approx(expected, abs=1e-6)
+    assert chosen.settings() == {"score": score}
+
+
 @pytest.mark.parametrize("name", ["relevance_generation", "query_generation"])
 def test_pointwise_strategies_ask_once_a_document(name: str) -> None:
     engine = StubEngine(by_table)

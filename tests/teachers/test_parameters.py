@@ -56,6 +56,7 @@ def test_kinds(values: dict[str, object], kind: str) -> None:
         ({"model": "x", "document_words": "0"}, "greater than 0"),
         ({"model": "x", "strategy": "all-pairs"}, "unknown strategy 'all-pairs'; did you mean 'allpairs'"),
         ({"model": "x", "stratgy": "allpairs"}, "stratgy"),
+        ({"model": "x", "dtype": "float16"}, "Input should be 'auto', 'bf16', 'fp32', 'fp16' or 'fp64'"),
     ],
 )
 def test_sections_that_are_refused(values: dict[str, object], message: str) -> None:

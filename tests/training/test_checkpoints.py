@@ -100,3 +100,12 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
     weights = MasterWeights(nn.Linear(4, 2))
     with pytest.raises(InputError, match="belongs to another model"):
         load_checkpoint(tmp_path, weights, torch.optim.AdamW(weights.masters))
+
+
+def test_what_a_kill_left_unfinished_is_cleared(tmp_path: Path) -> None:
+    """At any step: with another checkpoint_every the same step may never be saved again."""
+    weights, optimizer = trained(1)
+    (tmp_path / ".step-7.tmp").mkdir()
+    (tmp_path / ".step-7.tmp" / "weights.safetensors").write_bytes(b"torn")
+    save_checkpoint(tmp_path, 8, weights, optimizer, {}, keep=1)
+    assert names(tmp_path) == ["step-8"]

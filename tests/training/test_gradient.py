@@ -153,6 +153,30 @@ def test_dropout_is_the_same_in_both_passes(tiny_t5: Path, lists: Lists, device:
     assert other.scores != found.scores
 
 
+@pytest.mark.parametrize(("device_type", "largest"), [("cpu", 640), ("cuda", 2000)])
+def test_batches_of_a_group_are_small_on_a_cpu(
+    load: Callable[..., LoadedModel],
+    lists: Lists,
+    student: StudentParameters,
+    monkeypatch: pytest.MonkeyPatch,
+    device_type: str,
+    largest: int,
+) -> None:
+    budgets: list[int] = []
+
+    def noted(lengths: list[int], budget: int) -> Any:
+        budgets.append(budget)
+        return by_length(lengths, budget)
+
+    loaded = load()
+    monkeypatch.setattr("instruct_distill.training.gradient.by_length", noted)
+    if loaded.model.device.type != device_type:
+        pytest.skip(f"the device is not {device_type}")
+    run(loaded, student, lists(2), 8000)
+    run(loaded, student, lists(2), 800)
+    assert set(budgets) == {largest, 200}
+
+
 def test_random_state_goes_on_after_the_second_pass(
     load: Callable[..., LoadedModel], lists: Lists, student: StudentParameters
 ) -> None:

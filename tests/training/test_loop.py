@@ -279,6 +279,16 @@ def test_the_model_is_left_as_it_was(new_run: Callable[[str], Run], lists: Lists
     assert all(parameter.grad is None for parameter in run.loaded.model.parameters())
 
 
+def test_a_log_that_was_torn_inside_a_character(new_run: Callable[[str], Run], lists: Lists) -> None:
+    run = new_run("run")
+    run(lists(2), epochs=1, checkpoint_every=1)
+    expected = run.log
+    with open(run.folder / "training.jsonl", "ab") as stream:
+        stream.write('{"step": 2, "query_ids": ["é'.encode()[:-1])
+    run(lists(2), epochs=1, checkpoint_every=1)
+    assert run.log == expected
+
+
 def test_without_epochs_nothing_is_trained(new_run: Callable[[str], Run], lists: Lists) -> None:
     run = new_run("run")
     before = run.weights

@@ -36,6 +36,19 @@ def problem(**training: Any) -> str:
     return "\n".join(caught.value.problems)
 
 
+def test_values_that_no_model_could_use_are_found_before_one_is_loaded() -> None:
+    content = {
+        "name": "r",
+        "collection": "python-docs",
+        "teacher": "qrels",
+        "seed": 2**32,  # more than torch's generator takes, with the step and the process
+        "student": {"model": "m", "dtype": "float32"},
+    }
+    with pytest.raises(RecipeError) as caught:
+        Recipe.from_dict(content)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == ["seed", "student.dtype"]
+
+
 def test_a_loss_by_name_has_its_defaults() -> None:
     training = recipe(loss="ranknet").training
     assert training.loss == "ranknet"
