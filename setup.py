@@ -51,6 +51,6 @@ setup(
     packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
     package_data={"instruct_distill": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"deepspeed": ["deepspeed>=0.17"], "gguf": GGUF, "dev": DEV},
+    extras_require={"gguf": GGUF, "dev": DEV},
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

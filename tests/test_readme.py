@@ -29,7 +29,7 @@ def shell_lines() -> list[str]:
 
 def smaller(line: str) -> str:
     """The command as it is run here: in this environment, and a recipe that needs a GPU is only checked."""
-    line = line.replace("runs/quickstart/", f"runs/{SMOKE}/")
+    line = re.sub(r"runs/quickstart\b", f"runs/{SMOKE}", line)
     if line == "make quickstart":
         return f"make quickstart ARGS=--smoke VENV={sys.prefix}"
     if "msmarco" in line and "train.py" in line:
