@@ -11,6 +11,7 @@ VERSION = re.findall(r'^__version__ = "([^"]+)"$', VERSION_FILE, re.MULTILINE)[0
 
 CORE = [
     "PyStemmer>=2.2",
+    "PyYAML>=6",
     "accelerate>=1.10",
     "bm25s>=0.2.7",
     "filelock>=3.12",
