@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instruct_distill.evaluation.compare import ChangedQuery, Comparison, Pair, PairedTest, ShownDocument
-from instruct_distill.evaluation.table import ABSENT, aligned
+from instruct_distill.evaluation.table import ABSENT, aligned, notes_on_queries
 
 TEXT_WIDTH = 100
 """Characters of a text that are printed."""
@@ -71,17 +71,7 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"Holm: corrected for {len(comparison.pairs)} pairs, each metric for itself")
     if any(not metric.startswith("nDCG") for metric in first.means):
         notes.append(f"relevant, for metrics other than nDCG: grade {first.relevance_level} or more")
-    if first.without_positive:
-        treatment = "counted as 0" if first.all_judged else "not counted"
-        notes.append(f"judged queries without a grade above 0: {len(first.without_positive)} ({treatment})")
-    for name, found in comparison.evaluations.items():
-        if found.without_documents:
-            notes.append(f"{name}: queries without documents: {len(found.without_documents)} (counted as 0)")
-        if found.without_qrels:
-            notes.append(f"{name}: queries without judgements: {len(found.without_qrels)} (left out)")
-        if not found.judged_documents:
-            notes.append(f"{name}: no document is judged; do the document ids belong to these qrels?")
-    return notes
+    return notes + notes_on_queries(comparison.evaluations)
 
 
 def _changes(pair: Pair, verb: str, changes: Sequence[ChangedQuery]) -> list[str]:

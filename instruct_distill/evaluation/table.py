@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from instruct_distill.evaluation.results import Evaluation
 from instruct_distill.evaluation.significance import Interval
 from instruct_distill.evaluation.task import TaskResult
 
@@ -80,10 +81,17 @@ def _notes(result: TaskResult) -> list[str]:
     device = max((timing.device_peak_bytes for timing in result.timings.values()), default=0)
     if device:
         notes.append(f"peak memory of its tensors on the GPU: {device / 2**30:.2f} GiB")
+    return notes + notes_on_queries(result.evaluations)
+
+
+def notes_on_queries(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """Return a line for each way in which queries or judgements of these systems do not fit."""
+    first = next(iter(evaluations.values()))
+    notes = []
     if first.without_positive:
         treatment = "counted as 0" if first.all_judged else "not counted"
         notes.append(f"judged queries without a grade above 0: {len(first.without_positive)} ({treatment})")
-    for system, evaluation in result.evaluations.items():
+    for system, evaluation in evaluations.items():
         if evaluation.without_documents:
             count = len(evaluation.without_documents)
             notes.append(f"{system}: queries without documents: {count} (counted as 0)")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import Engine
+from instruct_distill.pipeline.stage import digest
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.teachers.labelling import CandidateTexts, prompt_of, strategy_of
 from instruct_distill.teachers.parameters import TeacherParameters
@@ -72,8 +73,6 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
     strategy = strategy_of(parameters, context)
     prompt = prompt_of(parameters, strategy)
     if prompt is None:
-        from instruct_distill.pipeline.stage import digest
-
         file = parameters.run or parameters.permutations
         if file and not os.path.exists(file):
             raise InputError(f"teacher: {file}: no such file")

@@ -5,10 +5,10 @@ arXiv 2311.01555, section 3.2 (after PRP-Allpair, arXiv 2306.17563).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import permutations
 
-from instruct_distill.inference.engine import Question
+from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.teachers.strategy import Steps, Strategy
 
@@ -28,6 +28,16 @@ def aggregate(candidates: int, comparisons: Iterable[Comparison]) -> list[float]
     return scores
 
 
+def compared(
+    query: Query, documents: Sequence[Document], pairs: Sequence[tuple[int, int]]
+) -> Generator[list[Question], FloatArray, tuple[Comparison, ...]]:
+    """Ask about ordered pairs of documents in one round, and return the comparisons with their margins."""
+    answers = yield [Question(query, (documents[i], documents[j])) for i, j in pairs]
+    return tuple(
+        Comparison(i, j, float(logits[0] - logits[1])) for (i, j), logits in zip(pairs, answers, strict=True)
+    )
+
+
 class AllPairs(Strategy):
     """Asks every pair in both orders: n(n−1) prompts for n candidates."""
 
@@ -42,11 +52,7 @@ class AllPairs(Strategy):
     def label(self, query: Query, documents: Sequence[Document]) -> Steps:
         """See :class:`Strategy`; the margin of each ordered pair is kept."""
         pairs = list(permutations(range(len(documents)), 2))
-        answers = yield [Question(query, (documents[i], documents[j])) for i, j in pairs]
-        comparisons = tuple(
-            Comparison(i, j, float(logits[0] - logits[1]))
-            for (i, j), logits in zip(pairs, answers, strict=True)
-        )
+        comparisons = yield from compared(query, documents, pairs)
         return ListLabel(
             query.query_id,
             tuple(document.doc_id for document in documents),

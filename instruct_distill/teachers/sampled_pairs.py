@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from instruct_distill.inference.engine import Question
 from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.schema import parameters
-from instruct_distill.teachers.allpairs import choice
+from instruct_distill.teachers.allpairs import choice, compared
 from instruct_distill.teachers.bradley_terry import strengths
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context, Steps, Strategy
@@ -78,11 +77,7 @@ class SampledPairs(Strategy):
         n = len(documents)
         sample = sample_pairs(n, self.pairs(n), self.context.seed, query.query_id)
         pairs = sorted([*sample, *((j, i) for i, j in sample)])
-        answers = yield [Question(query, (documents[i], documents[j])) for i, j in pairs]
-        comparisons = tuple(
-            Comparison(i, j, float(logits[0] - logits[1]))
-            for (i, j), logits in zip(pairs, answers, strict=True)
-        )
+        comparisons = yield from compared(query, documents, pairs)
         return ListLabel(
             query.query_id,
             tuple(document.doc_id for document in documents),
