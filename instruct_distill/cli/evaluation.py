@@ -1,0 +1,134 @@
+"""``evaluate``, ``tasks`` and ``compare``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from instruct_distill.errors import InputError
+
+app = typer.Typer()
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
+    tasks: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TASK...",
+            help="A known task or suite (see `tasks`), or a collection with judgements, such as beir:FOLDER.",
+        ),
+    ],
+    depth: Annotated[int, typer.Option("--depth", help="Candidates of each query.")] = 100,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="Separated by commas; the task's own if left out.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="LABELS",
+            help="A label file: print the agreement with the teacher, on the one collection that it labels.",
+        ),
+    ] = None,
+) -> None:
+    """Rerank the candidates of tasks and print nDCG beside the first stage's."""
+    from instruct_distill.evaluation.evaluate import evaluate as evaluate_ranker
+    from instruct_distill.evaluation.several import with_means
+    from instruct_distill.evaluation.table import task_table
+    from instruct_distill.evaluation.task_names import task_sections
+    from instruct_distill.reranker import Reranker
+
+    if against is not None:
+        typer.echo(_agreement(model, tasks, against))
+        return
+    ranker: Reranker | None = None
+    chosen = [metric.strip() for metric in metrics.split(",")] if metrics else None
+    results = []
+    for section in task_sections(tasks, depth=depth, metrics=chosen):
+        ranker = ranker or Reranker.from_pretrained(model)
+        results.append(evaluate_ranker(ranker, section))
+        typer.echo(task_table(results[-1]) + "\n")
+    typer.echo(with_means(results).table())
+
+
+@app.command()
+def tasks() -> None:
+    """List the known tasks with their counts, and the suites."""
+    from instruct_distill.evaluation.tasks import tasks_table
+
+    typer.echo(tasks_table())
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN ...", help="TREC run files, the baseline first; rankgpt:FILE for its own lists."
+        ),
+    ],
+    qrels: Annotated[str, typer.Option("--qrels", help="The judgements.")],
+    metrics: Annotated[
+        str, typer.Option("--metrics", help="Separated by commas; the first chooses the queries shown.")
+    ] = "nDCG@10",
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Where the texts come from, such as beir:FOLDER.")
+    ] = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Every two runs, instead of each with the first.")
+    ] = False,
+    relevance_level: Annotated[
+        int, typer.Option("--relevance-level", help="Lowest relevant grade, for metrics other than nDCG.")
+    ] = 1,
+    all_judged: Annotated[
+        bool, typer.Option("--all-judged", help="Count judged queries without a grade above 0, as 0.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="For randomisation and intervals.")] = 13,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with whole texts.")] = False,
+) -> None:
+    """Test whether runs differ, and show the queries that make the difference."""
+    import json
+
+    from instruct_distill.evaluation.compare import compare as compare_runs
+    from instruct_distill.evaluation.compare import read_runs
+    from instruct_distill.evaluation.compare_table import compare_table
+    from instruct_distill.sources import open_collection
+    from instruct_distill.sources.qrels import read_qrels
+
+    found = compare_runs(
+        read_runs(runs),
+        read_qrels(qrels),
+        metrics=[metric.strip() for metric in metrics.split(",")],
+        collection=open_collection(collection) if collection else None,
+        all_pairs=all_pairs,
+        relevance_level=relevance_level,
+        all_judged=all_judged,
+        seed=seed,
+    )
+    typer.echo(json.dumps(found.as_dict(), ensure_ascii=False, indent=2) if as_json else compare_table(found))
+
+
+def _agreement(model: str, collections: Sequence[str], labels: str) -> str:
+    """Return the agreement of a model with a label file."""
+    from instruct_distill.evaluation.agreement import agreement_table, agreement_with_teacher
+    from instruct_distill.labels import read_header, read_labels
+    from instruct_distill.reranker import Reranker
+    from instruct_distill.sources import open_collection
+    from instruct_distill.student_folder import read_record
+
+    if len(collections) != 1:
+        raise InputError(f"--against takes one collection, the one that {labels} labels")
+    found = list(read_labels(labels))
+    collection = open_collection(collections[0])
+    queries = {query.query_id: query for query in collection.queries()}
+    documents = collection.fetch(dict.fromkeys(doc_id for label in found for doc_id in label.doc_ids))
+    ranker = Reranker.from_pretrained(model)
+    notes = []
+    if os.path.isdir(model) and read_record(model).training.get("teacher") == read_header(labels):
+        notes.append("these are the labels that the student was trained on; held-back queries say more")
+    return agreement_table(agreement_with_teacher(ranker, found, queries, documents), notes)
