@@ -21,7 +21,7 @@ from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 
-EXAMPLE = Path(__file__).parent.parent / "data" / "example"
+EXAMPLE = Path(__file__).parents[2] / "data" / "example"
 VERBS = (
     "run",
     "retrieve",
