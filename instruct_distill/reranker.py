@@ -14,6 +14,7 @@ from instruct_distill.inference.local import LocalEngine
 from instruct_distill.inference.score_rules import ScoreRule, student_score
 from instruct_distill.known_rerankers import CARD, Usage, known_usage
 from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.models.precision import dtype_name
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.student_folder import RECORD, read_record
@@ -42,16 +43,16 @@ class Reranker:
         tokens_per_batch: int = 4096,
     ) -> None:
         self.name = loaded.name
+        self._loaded = loaded
         self.folder: str | None = None
         """Where its files are, if it was loaded from files."""
         self._rule: ScoreRule = score
-        self._engine = LocalEngine(
-            loaded,
-            prompt,
-            max_length=max_length,
-            document_words=document_words,
-            tokens_per_batch=tokens_per_batch,
-        )
+        self._limits: dict[str, Any] = {
+            "max_length": max_length,
+            "document_words": document_words,
+            "tokens_per_batch": tokens_per_batch,
+        }
+        self._engine = LocalEngine(loaded, prompt, **self._limits)
 
     @classmethod
     def from_pretrained(
@@ -111,6 +112,29 @@ class Reranker:
         )
         reranker.folder = os.path.abspath(folder)
         return reranker
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its scores depend on besides the texts, as JSON values."""
+        engine = self._engine
+        return {
+            "model": self.name,
+            "revision": self._loaded.revision,
+            "dtype": dtype_name(self._loaded.model.model.dtype),
+            "prompt": engine.prompt.as_dict(),
+            "score": self._rule,
+            **self._limits,
+        }
+
+    def with_prompt(self, prompt: str | Prompt) -> Reranker:
+        """Return a reranker with the same weights that is asked in another wording.
+
+        Raises:
+            InputError: the prompt is not known, or is not a pointwise one.
+        """
+        chosen = named_prompt(prompt) if isinstance(prompt, str) else prompt
+        check_prompt(chosen, documents=1, answers=True, purpose="a reranker")
+        return Reranker(self._loaded, chosen, score=self._rule, **self._limits)
 
     def score(self, pairs: Sequence[tuple[str | Query, str | Document]]) -> FloatArray:
         """Return one logit a pair, float32 [pairs], in the order given.

@@ -162,6 +162,20 @@ def test_the_score_is_the_logit_of_the_first_answer_or_the_difference(student: S
     assert difference.tolist() == (logits[:, 0] - logits[:, 1]).tolist()
 
 
+def test_another_wording_over_the_same_weights(reranker: Reranker) -> None:
+    pair = ("what is it", "It is a test.")
+    other = reranker.with_prompt("pointwise-released")
+    assert other.identity["prompt"]["name"] == "pointwise-released"
+    assert {k: v for k, v in other.identity.items() if k != "prompt"} == {
+        k: v for k, v in reranker.identity.items() if k != "prompt"
+    }
+    assert other.score([pair])[0] != reranker.score([pair])[0]
+    again = other.with_prompt(named_prompt(reranker.identity["prompt"]["name"]))
+    assert again.score([pair])[0] == reranker.score([pair])[0]
+    with pytest.raises(InputError, match="shows 2 document"):
+        reranker.with_prompt("pairwise-passage")
+
+
 def test_equal_scores_keep_the_input_order(tabled: Reranker) -> None:
     ranked = tabled.rank("q", ["1 a", "2 b", "1 c", "2 d", "1 e"])
     assert ranked == [

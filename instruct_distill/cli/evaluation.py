@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from instruct_distill.errors import InputError
+
+if TYPE_CHECKING:
+    from instruct_distill.evaluation.ranker import Ranker
+    from instruct_distill.prompts.prompt import Prompt
 
 app = typer.Typer()
 
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
+    model: Annotated[str, typer.Argument(help="A student's folder or hub id; any model with a prompt.")],
     tasks: Annotated[
         list[str],
         typer.Argument(
@@ -27,6 +31,24 @@ def evaluate(
     metrics: Annotated[
         str | None, typer.Option("--metrics", help="Separated by commas; the task's own if left out.")
     ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--prompts",
+            help="Prompts by name or YAML file, separated by commas: how the model is asked. With two or "
+            "more, what the wording changes.",
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option("--strategy", help="Rank as a teacher does: allpairs, heapsort, query_generation, ..."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", metavar="FOLDER", help="Write runs and summary.json; started again, it goes on."
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -37,23 +59,38 @@ def evaluate(
     ] = None,
 ) -> None:
     """Rerank the candidates of tasks and print nDCG beside the first stage's."""
-    from instruct_distill.evaluation.evaluate import evaluate as evaluate_ranker
+    from instruct_distill.evaluation.evaluate import RERANKER, side_by_side
+    from instruct_distill.evaluation.prompt_sensitivity import PromptSensitivity
     from instruct_distill.evaluation.several import with_means
+    from instruct_distill.evaluation.summary import summary, write_summary
     from instruct_distill.evaluation.table import task_table
     from instruct_distill.evaluation.task_names import task_sections
-    from instruct_distill.reranker import Reranker
 
     if against is not None:
         typer.echo(_agreement(model, tasks, against))
         return
-    ranker: Reranker | None = None
     chosen = [metric.strip() for metric in metrics.split(",")] if metrics else None
+    sections = task_sections(tasks, depth=depth, metrics=chosen)
+    wordings = _prompts(prompts)
+    rankers = _teachers(model, strategy, wordings) if strategy else _rerankers(model, wordings)
     results = []
-    for section in task_sections(tasks, depth=depth, metrics=chosen):
-        ranker = ranker or Reranker.from_pretrained(model)
-        results.append(evaluate_ranker(ranker, section))
+    for section in sections:
+        results.append(
+            side_by_side(
+                rankers if len(rankers) > 1 else {RERANKER: next(iter(rankers.values()))},
+                section,
+                folder=output,
+            )
+        )
         typer.echo(task_table(results[-1]) + "\n")
+        if len(rankers) > 1:
+            typer.echo(PromptSensitivity(results[-1], tuple(rankers)).table() + "\n")
+    for name, ranker in rankers.items():
+        if (asked := getattr(ranker, "prompts_a_query", None)) is not None:
+            typer.echo(f"{name}: {asked:.1f} prompts a query")
     typer.echo(with_means(results).table())
+    if output is not None:
+        write_summary(os.path.join(output, "summary.json"), summary(results))
 
 
 @app.command()
@@ -132,3 +169,47 @@ def _agreement(model: str, collections: Sequence[str], labels: str) -> str:
     if os.path.isdir(model) and read_record(model).training.get("teacher") == read_header(labels):
         notes.append("these are the labels that the student was trained on; held-back queries say more")
     return agreement_table(agreement_with_teacher(ranker, found, queries, documents), notes)
+
+
+def _prompts(given: str | None) -> list[Prompt]:
+    """The prompts of ``--prompts``."""
+    from instruct_distill.prompts.prompt import read_prompt
+
+    names = [name.strip() for name in given.split(",")] if given else []
+    found = [read_prompt(name) for name in names]
+    if len({prompt.name for prompt in found}) < len(found):
+        raise InputError(f"--prompts {given}: two prompts have one name")
+    return found
+
+
+def _rerankers(model: str, prompts: Sequence[Prompt]) -> dict[str, Ranker]:
+    """The model in its own wording, or in each of the given ones."""
+    from instruct_distill.reranker import Reranker
+    from instruct_distill.student_folder import RECORD
+
+    if not prompts:
+        return {model: Reranker.from_pretrained(model)}
+    known = os.path.exists(os.path.join(model, RECORD))
+    loaded = Reranker.from_pretrained(model, prompt=None if known else prompts[0])
+    return {prompt.name: loaded.with_prompt(prompt) for prompt in prompts}
+
+
+def _teachers(model: str, strategy: str, prompts: Sequence[Prompt]) -> dict[str, Ranker]:
+    """The model as a teacher, in the strategy's own wording or in each of the given ones."""
+    from instruct_distill.inference.local import LocalEngine
+    from instruct_distill.pipeline.teacher import load_teacher
+    from instruct_distill.teachers.labelling import prompt_of
+    from instruct_distill.teachers.parameters import TeacherParameters
+    from instruct_distill.teachers.ranker import StrategyRanker
+    from instruct_distill.teachers.strategy import Context
+
+    wordings: list[Prompt | None] = [*prompts] or [None]
+    sections = [TeacherParameters(model=model, strategy=strategy, prompt=prompt) for prompt in wordings]
+    teacher = load_teacher(sections[0], Context(qrels=lambda: None, query_ids=list))
+    assert isinstance(teacher.engine, LocalEngine)
+    rankers: dict[str, Ranker] = {}
+    for section in sections:
+        prompt = prompt_of(section, teacher.strategy)
+        assert prompt is not None
+        rankers[prompt.name] = StrategyRanker(teacher.strategy, teacher.engine.with_prompt(prompt))
+    return rankers

@@ -42,6 +42,7 @@ class LocalEngine:
         self.model: AnswerModel = loaded.model
         self.prompt = prompt
         self.tokens_per_batch = tokens_per_batch
+        self._loaded = loaded
         self._tokenizer = loaded.tokenizer
         self._max_length, self._document_words = max_length, document_words
         self._encoders: dict[int, PromptEncoder] = {}
@@ -50,6 +51,16 @@ class LocalEngine:
         self.tokens = 0
         if self.encoder.answers is not None:
             self._check_against_the_models_own_forward(self.encoder.answers)
+
+    def with_prompt(self, prompt: Prompt) -> LocalEngine:
+        """Return an engine over the same weights that asks in another wording."""
+        return LocalEngine(
+            self._loaded,
+            prompt,
+            max_length=self._max_length,
+            document_words=self._document_words,
+            tokens_per_batch=self.tokens_per_batch,
+        )
 
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""

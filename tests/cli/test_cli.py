@@ -20,6 +20,7 @@ from instruct_distill.models.loading import load_model
 from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
+from instruct_distill.trec import read_run
 
 EXAMPLE = Path(__file__).parents[2] / "data" / "example"
 VERBS = (
@@ -420,3 +421,46 @@ def test_the_command_in_a_process_of_its_own(tmp_path: Path, student: Path) -> N
     assert sorted(line.split("\t")[2] for line in done.stdout.splitlines()) == ["première", "seconde"]
     done = run("run", "nothing.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: nothing.yaml: no such file\n")
+
+
+def test_evaluate_under_several_prompts_says_what_the_wording_changes(
+    command: Command, student: Path
+) -> None:
+    own = "name: own\ntemplate: 'Is {passage} about {query} ?'\nanswers: ['Yes', 'No']\n"
+    (command.folder / "own.yaml").write_text(own, encoding="utf-8")
+    arguments = (
+        "evaluate",
+        str(student),
+        f"beir:{EXAMPLE}/beir",
+        "--depth",
+        "3",
+        "--prompts",
+        "pointwise-passage, own.yaml",
+    )
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert "own - pointwise-passage" in out
+    assert "best - worst" in out
+    assert "two prompts have one name" in command.fails(*arguments[:-1], "own.yaml,own.yaml")
+    assert "no prompt record" in command.fails(*arguments[:-1], "r.yaml")
+
+
+def test_evaluate_as_a_teacher_counts_its_prompts(command: Command, tiny_llama: Path) -> None:
+    code, out, _ = command(
+        "evaluate",
+        str(tiny_llama),
+        f"beir:{EXAMPLE}/beir",
+        "--depth",
+        "3",
+        "--strategy",
+        "allpairs",
+        "--output",
+        "out",
+    )
+    assert code == 0
+    lists = read_run(command.folder / "out/beir/first_stage.trec").values()
+    assert {len(found) for found in lists} == {2, 3}
+    pairs = sum(len(found) * (len(found) - 1) for found in lists)
+    assert f"pairwise-passage: {pairs / len(lists):.1f} prompts a query" in out
+    assert "reranker" in json.loads((command.folder / "out/summary.json").read_text(encoding="utf-8"))["beir"]
+    assert (command.folder / "out/beir/reranker.trec").is_file()
