@@ -10,6 +10,8 @@ VERSION_FILE = (ROOT / "instruct_distill" / "version.py").read_text(encoding="ut
 VERSION = re.findall(r'^__version__ = "([^"]+)"$', VERSION_FILE, re.MULTILINE)[0]
 
 CORE = [
+    "Jinja2>=3.1",
+    "MarkupSafe>=2.1",
     "PyStemmer>=2.2",
     "PyYAML>=6",
     "accelerate>=1.10",
@@ -17,6 +19,7 @@ CORE = [
     "filelock>=3.12",
     "huggingface_hub>=1.0",
     "ir-datasets>=0.5.9",
+    "matplotlib>=3.9",
     "numpy>=1.26",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
@@ -50,7 +53,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
-    package_data={"instruct_distill": ["py.typed"]},
+    package_data={"instruct_distill": ["py.typed"], "instruct_distill.report": ["page.html"]},
     install_requires=CORE,
     extras_require={"gguf": GGUF, "dev": DEV},
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},

@@ -19,7 +19,7 @@ from instruct_distill.evaluation.task import TaskResult, compare_systems
 from instruct_distill.evaluation.task_data import task_queries
 from instruct_distill.evaluation.task_names import task_sections
 from instruct_distill.records import Qrels, Run
-from instruct_distill.trec import write_run
+from instruct_distill.trec import write_qrels, write_run
 
 RERANKER = "reranker"
 
@@ -119,7 +119,9 @@ def side_by_side(
     task_folder = None if folder is None else Path(folder) / parameters.task
     if task_folder is not None:
         same_systems(task_folder, candidates, parameters.depth, rankers)
-        write_run(task_folder / "first_stage.trec", candidates, "first_stage")
+        write_qrels(task_folder / "qrels.txt", data.qrels)
+        for system, run in runs.items():
+            write_run(task_folder / f"{system}.trec", run, system)
     timings: dict[str, Timing] = {}
     for system, ranker in rankers.items():
         if task_folder is None:

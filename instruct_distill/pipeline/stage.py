@@ -21,7 +21,7 @@ OUTPUTS = {
     "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec", "evaluation/*/qrels.txt"),
     "label": ("labels.jsonl", "labels.jsonl.process-*"),
     "train": ("checkpoints", "student", "training.jsonl"),
-    "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*"),
+    "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*", "report.html"),
 }
 """What each stage writes into the run's folder, as glob patterns."""
 

@@ -35,6 +35,7 @@ VERBS = (
     "compare",
     "rank",
     "publish",
+    "report",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
