@@ -66,6 +66,7 @@ class Reranker:
         prompt: str | Prompt | None = None,
         score: ScoreRule | None = None,
         max_length: int | None = None,
+        document_words: int | None = None,
     ) -> Reranker:
         """Load a student, or a reranker that others published.
 
@@ -81,6 +82,7 @@ class Reranker:
             prompt: for a model without ``reranker.json``: a pointwise prompt or its name.
             score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out.
             max_length: with ``prompt``: the longest prompt in tokens; 512 if left out.
+            document_words: with ``prompt``: words of a document that are shown at most; all if left out.
 
         Raises:
             InputError: something is missing, or does not fit.
@@ -88,12 +90,14 @@ class Reranker:
         import torch
 
         name = os.fspath(id_or_folder)
-        if prompt is None and (score is not None or max_length is not None):
-            raise InputError("score and max_length go with prompt; a model that is known has its own")
+        if prompt is None and not (score is None and max_length is None and document_words is None):
+            raise InputError(
+                "score, max_length and document_words go with prompt; a model that is known has its own"
+            )
         folder = name if os.path.isdir(name) else _download(name, revision, local_files_only)
         usage, family = _usage(folder, name, prompt)
         if prompt is not None:
-            usage = Usage(usage.prompt, score or usage.score, max_length or usage.max_length)
+            usage = Usage(usage.prompt, score or usage.score, max_length or usage.max_length, document_words)
         _check_weights(folder, name)
         loaded = load_model(
             folder,
