@@ -23,10 +23,10 @@ from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, save_checkpoint
 from instruct_distill.training.gradient import StepGradient, add_gradient
 from instruct_distill.training.lists import TrainingList, steps
-from instruct_distill.training.master_weights import MasterWeights
 from instruct_distill.training.parameters import StudentParameters, TrainingParameters
 from instruct_distill.training.processes import process_state, sum_over_processes
 from instruct_distill.training.schedule import learning_rate, steps_per_epoch
+from instruct_distill.training.updates.choose import make_updater
 
 
 class Trained(NamedTuple):
@@ -97,12 +97,9 @@ def train(
     encoder = student_encoder(student, loaded)
     choice = parameters.loss_choice
     loss = functools.partial(LOSSES.load(choice.name).loss, **choice.parameters)
-    weights = MasterWeights(model)
-    optimizer = torch.optim.AdamW(
-        weights.masters, lr=parameters.learning_rate, weight_decay=parameters.weight_decay, fused=True
-    )
+    updater = make_updater(model, parameters)
     total = parameters.epochs * steps_per_epoch(len(useful), parameters.lists_per_step)
-    start = load_checkpoint(checkpoints, weights, optimizer)
+    start = load_checkpoint(checkpoints, updater)
     done = start.step if start else 0
     progress = dict(start.state["progress"]) if start else {"seconds": 0.0, "tokens": 0}
     kendall: dict[str, list[Any]] = dict(start.state["kendall"]) if start else {}
@@ -118,7 +115,7 @@ def train(
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + state.process_index)
         mine = batch[state.process_index :: state.num_processes]
         found = add_gradient(
-            model,
+            updater,
             encoder,
             mine,
             loss,
@@ -126,10 +123,10 @@ def train(
             score=student.score,
             tokens_per_micro_batch=parameters.tokens_per_micro_batch,
         )
-        sum_over_processes(weights.gradients())
-        norm = _clip(weights, parameters.clip)
+        rate = learning_rate(parameters, step, total)
+        norm = updater.step(rate)
         sums = torch.tensor(
-            [sum(found.losses), found.tokens, found.padded], dtype=torch.float64, device=model.device
+            [sum(found.losses), found.tokens, found.padded], dtype=torch.float64, device=updater.device
         )
         sum_over_processes([sums])
         step_loss = float(sums[0]) / max(sum(item.informative for item in batch), 1)
@@ -139,36 +136,22 @@ def train(
                 f"{[item.query.query_id for item in batch][:8]}. The last checkpoint in {checkpoints} "
                 "stands: lower learning_rate, or use precision fp32"
             )
-        rate = learning_rate(parameters, step, total)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        weights.publish()
         _note_agreement(kendall, epoch, mine, found)
         seconds = time.perf_counter() - began
         progress = {"seconds": progress["seconds"] + seconds, "tokens": progress["tokens"] + int(sums[1])}
         if state.is_main_process:
             _write_log(log, step + 1, epoch + 1, step_loss, rate, norm, batch, sums.tolist(), seconds)
-            last = step + 1 == total
-            if last or (step + 1) % parameters.checkpoint_every == 0:
-                kept = {"progress": progress, "kendall": kendall}
-                save_checkpoint(checkpoints, step + 1, weights, optimizer, kept, parameters.keep)
+        if step + 1 == total or (step + 1) % parameters.checkpoint_every == 0:
+            kept = {"progress": progress, "kendall": kendall}
+            save_checkpoint(checkpoints, step + 1, updater, kept, parameters.keep)
         bar.set_postfix(loss=f"{step_loss:.3f}", tokens_s=f"{sums[1] / seconds:.0f}", refresh=False)
         bar.update()
     bar.close()
-    weights.release()
+    updater.finish()
     model.train(was_training)
     return Trained(
         total, float(progress["seconds"]), int(progress["tokens"]), _mean(kendall), state.num_processes
     )
-
-
-def _clip(weights: MasterWeights, limit: float) -> float:
-    """Scale the gradient down to a norm; return the norm that it had."""
-    if limit:
-        return float(torch.nn.utils.clip_grad_norm_(weights.masters, limit))
-    return float(torch.nn.utils.get_total_norm(list(weights.gradients())))
 
 
 def _note_agreement(
