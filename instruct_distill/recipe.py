@@ -180,7 +180,7 @@ class Recipe:
         for collection in collections:
             prefix, _, location = collection.partition(":")
             named.append(location if location and prefix != "irds" else None)
-        for model in (self.teacher.model, self.student.model):
+        for model in (None if self.teacher.server else self.teacher.model, self.student.model):
             named.append(
                 model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None
             )
