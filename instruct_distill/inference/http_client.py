@@ -99,7 +99,8 @@ class ServerClient:
 
         # a loop of its own in a thread: the caller may be inside one, as notebooks are
         with start_blocking_portal() as portal:
-            return portal.start_task_soon(self._ask, api, bodies).result()
+            replies: list[Reply] = portal.start_task_soon(self._ask, api, bodies).result()
+            return replies
 
     async def _ask(self, api: Api, bodies: Sequence[dict[str, Any]]) -> list[Reply]:
         import anyio

@@ -54,8 +54,8 @@ def find_offer(
     heard: list[str] = []
     for api in _apis(server, prompt, asks):
         for top in _limits(server, asks):
-            echo = asks == "log_likelihood"
-            body = request_body(api, text_for(api), 0 if echo else 1, server.extra, top=top, echo=echo)
+            # one token, and not none as later: a server that knows no echo may fail at that
+            body = request_body(api, text_for(api), 1, server.extra, top=top, echo=asks == "log_likelihood")
             try:
                 (reply,) = client.ask(api, [body])
             except RefusedError as error:

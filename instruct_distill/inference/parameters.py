@@ -21,7 +21,7 @@ class ServerParameters:
 
     url: str
     """The endpoint's base, such as http://localhost:8000/v1 or https://api.openai.com/v1."""
-    key_variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    key_variable: str | None = None
     """Name of the environment variable that holds the key; no key is sent where none is named."""
     api: Literal["auto", "chat", "completions"] = "auto"
     """The endpoint that is asked: chat puts the server's chat template around a prompt, completions does not.
@@ -60,6 +60,16 @@ class ServerParameters:
                 "put the key into an environment variable and name that with 'key_variable'"
             )
         return url.rstrip("/")
+
+    @field_validator("key_variable")
+    @classmethod
+    def _is_a_name(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(
+                "expected the name of an environment variable, such as OPENAI_API_KEY, not the key itself, "
+                "which would be written down"
+            )
+        return name
 
     @field_validator("extra", mode="before")
     @classmethod

@@ -48,14 +48,14 @@ class PromptText:
             documents: texts of its documents in the order in which they are shown.
         """
         texts = {"query": query.strip()}
-        for field, document in zip(self.prompt.document_fields, documents, strict=True):
-            texts[field] = shown(document, self._document_words)
-        text = ""
+        for name, document in zip(self.prompt.document_fields, documents, strict=True):
+            texts[name] = shown(document, self._document_words)
+        written = []
         for literal, field in self._pieces:
             value = "" if field is None else without_control_tokens(texts[field])
             # an empty text takes the white space before it away
-            text += literal + value if field is None or value else literal.rstrip()
-        return text
+            written.append(literal + value if field is None or value else literal.rstrip())
+        return "".join(written)
 
 
 def without_control_tokens(text: str) -> str:

@@ -98,6 +98,7 @@ async def misbehaved(body: dict[str, Any], text: str, *, chat: bool) -> Response
     if len(ids) > WINDOW:
         return error(400, f"This model's maximum context length is {WINDOW} tokens, you sent {len(ids)}.")
     content = reply(body, ids, listed, chat=chat)
+    seen["tokens"] += content["usage"]["total_tokens"]
     if how == "choices":
         content["choices"] *= 2
     if how == "no-usage":

@@ -107,13 +107,14 @@ def test_a_chat_is_read_where_the_answer_stands(
         so_far = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
         )
-        for place in range(3):
+        place = 0
+        while place < 2:
             with torch.no_grad():
                 logits = loaded.model.model(input_ids=torch.tensor([so_far], device=device)).logits[0, -1]
-            best = max(allowed, key=lambda token: float(logits[token]))  # noqa: B023
+            best = max(allowed, key=lambda token: float(logits[token]))
             if best != passage:
                 break
-            so_far = [*so_far, passage]
+            so_far, place = [*so_far, passage], place + 1
         places.append(place)
         if place == 2:
             assert row[0] == row[1]
@@ -126,7 +127,6 @@ def test_a_chat_is_read_where_the_answer_stands(
         assert all(len(form) >= 2 for form in forms)
         expected = [float(each[form].logsumexp(0)) for form in forms]
         np.testing.assert_allclose(row, expected, atol=1e-3, rtol=0)
-    print(places)
     assert asked.undecided == places.count(2)
 
 
