@@ -42,6 +42,7 @@ DEV = [
     "pytest>=8",
     "pytest-xdist>=3.6",
     "ruff>=0.14",
+    "tensorboard>=2.16",
     "types-tqdm",
 ]
 

@@ -25,6 +25,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     from instruct_distill.model_card import write_card
     from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
+    from instruct_distill.pipeline.dev_task import dev_task
     from instruct_distill.student_folder import StudentRecord, write_student
     from instruct_distill.training.loop import train
 
@@ -40,6 +41,8 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
         seed=recipe.seed,
         checkpoints=folder / "checkpoints",
         log=folder / "training.jsonl",
+        name=recipe.name,
+        dev=dev_task(inputs),
     )
     if trained.agreement is not None and trained.agreement <= 0:
         logger.warning(
