@@ -35,7 +35,7 @@ _BATCHES_PER_GROUP = 4
 _CPU_BATCH = 640
 """Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
 
-_NOTHING: Prompts = ((0,),)
+NOTHING: Prompts = ((0,),)
 """A batch that weighs nothing."""
 
 
@@ -130,7 +130,7 @@ def add_gradient(
         for part in cached:
             part.look(forward, loss, informative)
         for _ in range(updater.agree(calls) - calls):
-            forward(_NOTHING)
+            forward(NOTHING)
 
     calls = sum(len(part.batches) for part in parts)
     left = updater.agree(calls)
@@ -144,7 +144,7 @@ def add_gradient(
     for part in parts:
         part.learn(forward, backward, loss, informative)
     for _ in range(empty):
-        scores = forward(_NOTHING)
+        scores = forward(NOTHING)
         backward(scores, torch.zeros_like(scores))
 
     losses = [0.0] * len(lists)
@@ -154,7 +154,7 @@ def add_gradient(
             losses[i] = float(part.losses[row])
             found[i] = part.scores[row, : len(lists[i].documents)].tolist()
     return StepGradient(
-        losses, found, sum(map(sum, lengths)), sum(part.padded for part in parts) + empty * len(_NOTHING[0])
+        losses, found, sum(map(sum, lengths)), sum(part.padded for part in parts) + empty * len(NOTHING[0])
     )
 
 
