@@ -15,7 +15,7 @@ from instruct_distill.inference.score_rules import ScoreRule, student_score
 from instruct_distill.known_rerankers import CARD, Usage, known_usage
 from instruct_distill.models.loading import LoadedModel, load_model
 from instruct_distill.models.precision import dtype_name
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.student_folder import RECORD, read_record
 
@@ -42,6 +42,7 @@ class Reranker:
         document_words: int | None = None,
         tokens_per_batch: int = 4096,
     ) -> None:
+        check_pointwise(prompt, score, purpose="a reranker")
         self.name = loaded.name
         self._loaded = loaded
         self.folder: str | None = None
@@ -70,8 +71,9 @@ class Reranker:
     ) -> Reranker:
         """Load a student, or a reranker that others published.
 
-        Without ``reranker.json`` the paper's ``fireballoon/rank-flan-t5-*`` and ``castorini/monot5-*`` are
-        known by config and card; any other model needs ``prompt``.
+        Without ``reranker.json`` the paper's ``fireballoon/rank-flan-t5-*``, ``castorini/monot5-*`` and the
+        cross-encoders of sentence-transformers are known by config and card; any other model needs ``prompt``
+        (``prompt="pair"`` for an encoder with one label).
 
         Args:
             id_or_folder: a folder that training wrote, or a hub id.
@@ -80,7 +82,8 @@ class Reranker:
             dtype: ``auto`` (bf16 where the device has it natively, else fp32), ``bf16`` or ``fp32``.
             local_files_only: never ask the network; a local folder never does.
             prompt: for a model without ``reranker.json``: a pointwise prompt or its name.
-            score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out.
+            score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out,
+                or ``head`` for a pair.
             max_length: with ``prompt``: the longest prompt in tokens; 512 if left out.
             document_words: with ``prompt``: words of a document that are shown at most; all if left out.
 
@@ -137,7 +140,6 @@ class Reranker:
             InputError: the prompt is not known, or is not a pointwise one.
         """
         chosen = named_prompt(prompt) if isinstance(prompt, str) else prompt
-        check_prompt(chosen, documents=1, answers=True, purpose="a reranker")
         return Reranker(self._loaded, chosen, score=self._rule, **self._limits)
 
     def score(self, pairs: Sequence[tuple[str | Query, str | Document]]) -> FloatArray:
@@ -224,8 +226,7 @@ def _usage(folder: str, name: str, prompt: str | Prompt | None) -> tuple[Usage, 
         return usage, record.family
     if prompt is not None:
         given = named_prompt(prompt) if isinstance(prompt, str) else prompt
-        check_prompt(given, documents=1, answers=True, purpose="a reranker")
-        return Usage(given), None
+        return Usage(given, "head" if given.is_pair else "yes_logit"), None
     known = known_usage(folder, name)
     if known is None:
         raise InputError(
@@ -244,7 +245,8 @@ def _check_weights(folder: str, name: str) -> None:
     raise InputError(
         f"{name}: {where} holds no .safetensors weights, and pickled ones (pytorch_model.bin), which can run "
         "code, are not loaded (castorini/monot5-* have nothing else). Convert them once, if you trust them: "
-        "AutoModelForSeq2SeqLM.from_pretrained(NAME).save_pretrained(FOLDER), the same with AutoTokenizer, "
+        "AutoModelForSeq2SeqLM.from_pretrained(NAME).save_pretrained(FOLDER) (a cross-encoder's class is "
+        "AutoModelForSequenceClassification), the same with AutoTokenizer, "
         f"copy {CARD} beside them, and load FOLDER"
     )
 

@@ -33,7 +33,9 @@ def dev_folder(tmp_path: Path) -> Path:
         lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
         (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     qrels = [f"{doc_id[0]}\t{doc_id}\t{doc_id[1]}" for doc_id in TEXTS]
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(qrels) + "\n", encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\n" + "\n".join(qrels) + "\n", encoding="utf-8"
+    )
     return folder
 
 
