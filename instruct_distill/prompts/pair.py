@@ -14,7 +14,7 @@ _MARKS = ("one", "two")
 
 
 class PairEncoder(PromptEncoder):
-    """Encodes query and document by the tokenizer's own template, such as ``[CLS] query [SEP] document [SEP]``.
+    """Encodes query and document by the tokenizer's own template: ``[CLS] query [SEP] document [SEP]``.
 
     Otherwise it does what its base does: each text is tokenised once, text that looks like a special
     token is plain text, and only document text (or the beginning of a dialogue) is cut to the budget.

@@ -9,7 +9,6 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationInfo,
     field_serializer,
     field_validator,
     model_validator,
@@ -33,7 +32,7 @@ class StudentParameters:
     score: Literal["yes_logit", "yes_minus_no", "head"] = "yes_logit"
     """The logit of the first answer (the paper's), or its difference to the second; head: the output of an
     encoder's score head (BERT, MiniLM, DeBERTa, ModernBERT), which is new where the model has none."""
-    prompt: str | Prompt | None = Field(default=None, validate_default=True)
+    prompt: str | Prompt | None = None
     """A prompt's name or a prompt record; pointwise-passage where nothing is said, and pair for a head."""
     max_length: int = Field(default=512, gt=0)
     """The longest prompt in tokens, in training and in use."""
@@ -46,13 +45,17 @@ class StudentParameters:
 
     @field_validator("prompt")
     @classmethod
-    def _fits(cls, value: str | Prompt | None, info: ValidationInfo) -> str | Prompt:
-        score = info.data.get("score", "yes_logit")
-        if value is None:
-            return "pair" if score == "head" else "pointwise-passage"
-        prompt = value if isinstance(value, Prompt) else named_prompt(value)
-        check_pointwise(prompt, score, purpose="a pointwise student")
+    def _known(cls, value: str | Prompt | None) -> str | Prompt | None:
+        if isinstance(value, str):
+            named_prompt(value)
         return value
+
+    @model_validator(mode="after")
+    def _prompt_fits_the_score(self) -> StudentParameters:
+        if self.prompt is None:
+            object.__setattr__(self, "prompt", "pair" if self.score == "head" else "pointwise-passage")
+        check_pointwise(self.prompt_record, self.score, purpose="a pointwise student")
+        return self
 
     @property
     def prompt_record(self) -> Prompt:
