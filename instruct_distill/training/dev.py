@@ -45,17 +45,22 @@ class Dev(NamedTuple):
     figures: Callable[[list[list[float]]], dict[str, float]]
 
 
-def held_back(
-    lists: Sequence[TrainingList], parameters: DevParameters, loss: Loss, seed: int
-) -> tuple[list[TrainingList], Dev]:
-    """Take labelled lists out of training; return those that are left, and the dev set.
+def held_back_positions(lists: Sequence[TrainingList], count: int, seed: int) -> list[int]:
+    """Return which lists are held back, ascending: a function of the lists and the seed.
 
     Only lists that order some documents are drawn: the others agree with everything.
     """
     informative = [i for i, item in enumerate(lists) if item.informative]
-    drawn = np.random.default_rng([seed, len(lists)]).permutation(informative)[: parameters.held_back]
-    chosen = {int(i) for i in drawn}
-    kept = [lists[i] for i in sorted(chosen)]
+    drawn = np.random.default_rng([seed, len(lists)]).permutation(informative)[:count]
+    return sorted(int(i) for i in drawn)
+
+
+def held_back(
+    lists: Sequence[TrainingList], parameters: DevParameters, loss: Loss, seed: int
+) -> tuple[list[TrainingList], Dev]:
+    """Take labelled lists out of training; return those that are left, and the dev set."""
+    chosen = held_back_positions(lists, parameters.held_back, seed)
+    kept = [lists[i] for i in chosen]
 
     def figures(scores: list[list[float]]) -> dict[str, float]:
         tau, _ = mean_kendall([item.scores for item in kept], scores)
