@@ -134,11 +134,12 @@ def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, asked: Studen
     for tokens in (50, 700, 100_000):
         found, _ = run(exact, student, data, tokens)
         assert found.tokens == real
-        assert real <= found.padded < 1.3 * real
+        # bare pairs are short, and differ more in length than prompts do
+        assert real <= found.padded < (1.7 if exact.model.family == "encoder" else 1.3) * real
 
 
 @pytest.mark.parametrize(
-    ("model", "score", "tokens"), [("tiny_t5", "yes_logit", 160), ("tiny_bert", "head", 100)]
+    ("model", "score", "tokens"), [("tiny_t5", "yes_logit", 160), ("tiny_bert", "head", 60)]
 )
 def test_dropout_is_the_same_in_both_passes(
     request: pytest.FixtureRequest, lists: Lists, device: torch.device, model: str, score: Any, tokens: int
