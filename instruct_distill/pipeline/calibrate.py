@@ -106,7 +106,7 @@ def _student(
     from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
-    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype)
+    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype, new_head=recipe.seed)
     engine = LocalEngine(
         loaded,
         student.prompt_record,
@@ -118,7 +118,9 @@ def _student(
     del engine, loaded
     gc.collect()
 
-    loaded = load_model(student.model, revision=student.revision, dtype=training.precision)
+    loaded = load_model(
+        student.model, revision=student.revision, dtype=training.precision, new_head=recipe.seed
+    )
     use_cpu_attention(loaded.model.model)
     loaded.model.train()
     encoder = student_encoder(student, loaded)

@@ -37,7 +37,9 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     recipe, folder = inputs.recipe, inputs.folder
     student = recipe.student
     lists = labelled_lists(inputs)
-    loaded = load_model(student.model, revision=student.revision, dtype=recipe.training.precision)
+    loaded = load_model(
+        student.model, revision=student.revision, dtype=recipe.training.precision, new_head=recipe.seed
+    )
     trained = train(
         loaded,
         student,

@@ -68,9 +68,9 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
         assert float((found[name] - value).norm()) <= relative * max(float(value.norm()), 1e-3 * size), name
 
 
-@pytest.fixture(params=["tiny_llama", "tiny_t5"])
+@pytest.fixture(params=["tiny_llama", "tiny_t5", "tiny_bert"])
 def exact(request: pytest.FixtureRequest, device: torch.device) -> LoadedModel:
-    """Either family in float64, without dropout."""
+    """Each family in float64, without dropout."""
     folder: Path = request.getfixturevalue(request.param)
     loaded = load_model(str(folder), dtype="fp64", device=device)
     for module in loaded.model.modules():
@@ -82,13 +82,24 @@ def exact(request: pytest.FixtureRequest, device: torch.device) -> LoadedModel:
     return loaded
 
 
-@pytest.mark.parametrize("score", ["yes_logit", "yes_minus_no"])
+@pytest.fixture
+def asked(exact: LoadedModel) -> StudentParameters:
+    """How a model of that family is asked."""
+    score: Any = "head" if exact.model.family == "encoder" else "yes_logit"
+    return StudentParameters(model=exact.name, max_length=160, score=score)
+
+
+@pytest.mark.parametrize("score", ["own", "yes_minus_no"])
 @pytest.mark.parametrize("tokens", [50, 700, 100_000])
 def test_equals_the_plain_gradient(
-    exact: LoadedModel, lists: Lists, student: StudentParameters, tokens: int, score: Any
+    exact: LoadedModel, lists: Lists, asked: StudentParameters, tokens: int, score: Any
 ) -> None:
     """50 tokens: all lists by gradient caching; 700: several groups; 100,000: one group."""
-    student = StudentParameters(model=student.model, max_length=160, score=score)
+    student = asked
+    if score != "own":
+        if exact.model.family == "encoder":
+            pytest.skip("a head has one score")
+        student = StudentParameters(model=exact.name, max_length=160, score=score)
     data = lists(4)
     losses, expected = plain(exact, student, data)
     found, gradient = run(exact, student, data, tokens)
@@ -98,8 +109,9 @@ def test_equals_the_plain_gradient(
 
 
 def test_lists_of_different_lengths_and_ties(
-    exact: LoadedModel, lists: Lists, student: StudentParameters
+    exact: LoadedModel, lists: Lists, asked: StudentParameters
 ) -> None:
+    student = asked
     data = [*lists(3, documents=5, ties=True), *lists(2, documents=2)]
     assert [item.informative for item in data] == [True, False, True, True, True]
     losses, expected = plain(exact, student, data)
@@ -110,7 +122,8 @@ def test_lists_of_different_lengths_and_ties(
         assert_same(gradient, expected, 1e-9)
 
 
-def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, student: StudentParameters) -> None:
+def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, asked: StudentParameters) -> None:
+    student = asked
     encoder = student_encoder(student, exact)
     data = lists(3)
     real = sum(
@@ -121,24 +134,30 @@ def test_tokens_are_counted_once(exact: LoadedModel, lists: Lists, student: Stud
     for tokens in (50, 700, 100_000):
         found, _ = run(exact, student, data, tokens)
         assert found.tokens == real
-        assert real <= found.padded < 1.3 * real
+        # bare pairs are short, and differ more in length than prompts do
+        assert real <= found.padded < (1.7 if exact.model.family == "encoder" else 1.3) * real
 
 
-def test_dropout_is_the_same_in_both_passes(tiny_t5: Path, lists: Lists, device: torch.device) -> None:
+@pytest.mark.parametrize(
+    ("model", "score", "tokens"), [("tiny_t5", "yes_logit", 160), ("tiny_bert", "head", 60)]
+)
+def test_dropout_is_the_same_in_both_passes(
+    request: pytest.FixtureRequest, lists: Lists, device: torch.device, model: str, score: Any, tokens: int
+) -> None:
     """The cached gradient equals the plain one over the same batches with the same random numbers."""
-    loaded = load_model(str(tiny_t5), dtype="fp64", device=device)
+    loaded = load_model(str(request.getfixturevalue(model)), dtype="fp64", device=device)
     loaded.model.train()
-    student = StudentParameters(model=str(tiny_t5), max_length=160)
+    student = StudentParameters(model=loaded.name, max_length=160, score=score)
     encoder = student_encoder(student, loaded)
     assert encoder.answers is not None
     item = lists(1)[0]
 
     torch.manual_seed(5)
-    found, gradient = run(loaded, student, [item], 160)
+    found, gradient = run(loaded, student, [item], tokens)
 
     prompts = encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
-    assert sum(map(len, prompts)) > 160
-    batches = list(by_length([len(p) for p in prompts], 160 // 4))
+    assert sum(map(len, prompts)) > tokens
+    batches = list(by_length([len(p) for p in prompts], tokens // 4))
     assert len(batches) > 1
     torch.manual_seed(5)
     scores = torch.zeros(1, 4, dtype=torch.float64, device=device)
@@ -150,7 +169,7 @@ def test_dropout_is_the_same_in_both_passes(tiny_t5: Path, lists: Lists, device:
     assert_same(gradient, gradients(loaded.model), 1e-9)
 
     torch.manual_seed(6)
-    other, _ = run(loaded, student, [item], 160)
+    other, _ = run(loaded, student, [item], tokens)
     assert other.scores != found.scores
 
 
