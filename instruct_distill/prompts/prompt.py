@@ -65,6 +65,16 @@ class Prompt:
         """The fields that documents fill, in the order of the template."""
         return tuple(field for field in self.fields if field != "query")
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is the query and one document and nothing else: what a score head is given."""
+        return (
+            not (self.answers or self.block or self.answer_prefix)
+            and len(self.fields) == 2
+            and self.fields[0] == "query"
+            and not any(literal.strip() for literal, _ in self.pieces)
+        )
+
     def for_documents(self, count: int) -> Prompt:
         """Return the prompt that shows that many documents: the block written out, an answer for each.
 
@@ -210,6 +220,8 @@ PROMPTS: dict[str, Prompt] = {
         Prompt(name="pairwise-passage", template=_PAIRWISE, answers=("A", "B"), answer_prefix="passage"),
         # the authors' released students were trained with this one
         Prompt(name="pointwise-released", template=_RELEASED, answers=("Yes", "No")),
+        # two texts, which an encoder's tokenizer puts together in its own way
+        Prompt(name="pair", template="{query} {passage}", chat=False),
         # arXiv 2003.06713, section 3: what monoT5 was trained with
         Prompt(
             name="monot5",

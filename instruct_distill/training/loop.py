@@ -18,6 +18,7 @@ from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.losses import LOSSES
 from instruct_distill.models.attention import use_cpu_attention
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.models.question_encoder import question_encoder
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, load_step, save_checkpoint
@@ -65,13 +66,11 @@ class Trained(NamedTuple):
 
 def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEncoder:
     """Return the encoder of a student's prompt."""
-    return PromptEncoder(
+    return question_encoder(
+        loaded,
         student.prompt_record,
-        loaded.tokenizer,
-        family=loaded.model.family,
         max_length=student.max_length,
         document_words=student.document_words,
-        decoder_start=getattr(loaded.model.model.config, "decoder_start_token_id", None),
     )
 
 
