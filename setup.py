@@ -21,6 +21,7 @@ CORE = [
     "ir-datasets>=0.5.9",
     "matplotlib>=3.9",
     "numpy>=1.26",
+    "peft>=0.18",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
@@ -34,6 +35,7 @@ CORE = [
     "typing_extensions>=4.12",
 ]
 GGUF = ["gguf>=0.17"]
+QLORA = ["bitsandbytes>=0.46"]
 DEV = [
     *GGUF,
     "import-linter>=2.5",
@@ -56,6 +58,6 @@ setup(
     packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
     package_data={"instruct_distill": ["py.typed"], "instruct_distill.report": ["page.html"]},
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "dev": DEV},
+    extras_require={"gguf": GGUF, "qlora": QLORA, "dev": DEV},
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

@@ -99,7 +99,8 @@ def _student(
     from instruct_distill.models.loading import load_model
     from instruct_distill.training.gradient import add_gradient
     from instruct_distill.training.lists import TrainingList, choose_documents, training_list
-    from instruct_distill.training.loop import student_encoder
+    from instruct_distill.training.loop import student_encoder, use_gradient_checkpointing
+    from instruct_distill.training.student import load_student
     from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
@@ -115,8 +116,9 @@ def _student(
     del engine, loaded
     gc.collect()
 
-    loaded = load_model(student.model, revision=student.revision, dtype=training.precision)
+    loaded = load_student(student, training.precision, recipe.seed)
     use_cpu_attention(loaded.model.model)
+    use_gradient_checkpointing(loaded.model, training.gradient_checkpointing)
     loaded.model.train()
     encoder = student_encoder(student, loaded)
     loss = functools.partial(LOSSES.load(training.loss_choice.name).loss, **training.loss_choice.parameters)

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.losses import LOSSES
+from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.attention import use_cpu_attention
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.models.question_encoder import question_encoder
@@ -74,6 +75,22 @@ def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEn
     )
 
 
+def use_gradient_checkpointing(model: AnswerModel, wanted: bool) -> None:
+    """Have a model in training hold activations at its layers' borders only, or again all of them.
+
+    Raises:
+        InputError: its layers cannot do that.
+    """
+    if not wanted:
+        if getattr(model.model, "is_gradient_checkpointing", False):
+            model.model.gradient_checkpointing_disable()
+        return
+    if not model.model.supports_gradient_checkpointing:
+        raise InputError(f"{type(model.model).__name__} has no gradient checkpointing; leave it out")
+    # not reentrant: frozen words' vectors, as with LoRA, must not keep gradients from the layers above
+    model.model.gradient_checkpointing_enable({"use_reentrant": False})
+
+
 def train(
     loaded: LoadedModel,
     student: StudentParameters,
@@ -115,6 +132,7 @@ def train(
         )
     model = loaded.model
     use_cpu_attention(model.model)
+    use_gradient_checkpointing(model, parameters.gradient_checkpointing)
     state = process_state()
     encoder = student_encoder(student, loaded)
     updater = make_updater(model, parameters)
@@ -225,6 +243,7 @@ def train(
             "train: the weights of step %d, the best of %d measurements", best.step, len(best.history)
         )
     updater.finish()
+    use_gradient_checkpointing(model, False)
     model.train(was_training)
     return Trained(
         done,
