@@ -36,8 +36,20 @@ CORE = [
 ]
 GGUF = ["gguf>=0.17"]
 QLORA = ["bitsandbytes>=0.46"]
+SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
+INTEGRATIONS = {
+    "pyterrier": ["python-terrier>=1.0"],
+    "langchain": ["langchain-core>=0.3"],
+    "llama-index": ["llama-index-core>=0.12"],
+    "haystack": ["haystack-ai>=2.10"],
+}
 DEV = [
     *GGUF,
+    *(package for packages in INTEGRATIONS.values() for package in packages),
+    "cohere>=5",
+    "httpx>=0.27",
+    "sentence-transformers>=5",
+    *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
     "mypy>=1.18",
@@ -56,8 +68,12 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
-    package_data={"instruct_distill": ["py.typed"], "instruct_distill.report": ["page.html"]},
+    package_data={
+        "instruct_distill": ["py.typed"],
+        "instruct_distill.report": ["page.html"],
+        "instruct_distill.serving": ["page.html"],
+    },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "qlora": QLORA, "dev": DEV},
+    extras_require={"gguf": GGUF, "qlora": QLORA, "serve": SERVE, **INTEGRATIONS, "dev": DEV},
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

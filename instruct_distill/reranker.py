@@ -18,6 +18,7 @@ from instruct_distill.known_rerankers import Usage
 from instruct_distill.models.loading import LoadedModel, load_model
 from instruct_distill.models.precision import dtype_name
 from instruct_distill.probability import Calibration, probabilities
+from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.reranker_files import check_weights, download, usage_of
@@ -159,10 +160,10 @@ class Reranker:
         check_prompt(chosen, documents=1, answers=True, purpose="a reranker")
         return Reranker(self._loaded, chosen, score=self._rule, **self._limits)
 
-    def tokens(self, query: str | Query, document: str | Document) -> int:
-        """Return the length of a pair's prompt in tokens, after it was cut to the budget."""
-        asked, shown = as_query(query), as_document(document, 0)
-        return len(self._engine.encoder.encode([(asked.text, [shown.full_text])])[0])
+    @property
+    def encoder(self) -> PromptEncoder:
+        """What turns a query and a document into the prompt's tokens."""
+        return self._engine.encoder
 
     def score(
         self, pairs: Sequence[tuple[str | Query, str | Document]], *, long_documents: LongDocuments = "first"

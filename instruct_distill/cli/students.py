@@ -10,6 +10,12 @@ from instruct_distill.errors import InputError
 
 app = typer.Typer()
 
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="cpu, cuda, cuda:0,cuda:1 for a copy on each; chosen if left out."),
+]
+Dtype = Annotated[str, typer.Option("--dtype", help="auto, bf16 or fp32.")]
+
 
 @app.command()
 def rank(
@@ -46,6 +52,8 @@ def rank(
     long_documents: Annotated[
         str, typer.Option("--long-documents", help="first: their beginning; max: their best window.")
     ] = "first",
+    device: Device = None,
+    dtype: Dtype = "auto",
     probability: Annotated[
         bool, typer.Option("--probability", help="With JSONL: the chance to beat a random candidate, too.")
     ] = False,
@@ -72,7 +80,7 @@ def rank(
     if long_documents not in ("first", "max"):
         raise InputError(f"--long-documents {long_documents}: first or max")
     check_files(documents, queries, run_file, requests)
-    reranker = Reranker.from_pretrained(model)
+    reranker = Reranker.from_pretrained(model, device=_devices(device), dtype=dtype)
     choices = Choices(top_k, long_documents, probability)  # type: ignore[arg-type]
     if query is not None and documents is not None:
         found = rank_lines(reranker, query, documents, choices)
@@ -121,3 +129,63 @@ def publish(
         )
     else:
         typer.echo(found.url)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port; 0 for a free one.")] = 8000,
+    scores: Annotated[str, typer.Option("--scores", help="probability (0 to 1) or logit.")] = "probability",
+    long_documents: Annotated[
+        str, typer.Option("--long-documents", help="first: their beginning; max: their best window.")
+    ] = "first",
+    max_documents: Annotated[int, typer.Option("--max-documents", help="Documents of a request.")] = 1000,
+    pairs_per_batch: Annotated[
+        int, typer.Option("--pairs-per-batch", help="Pairs that are scored together.")
+    ] = 64,
+    batch_wait_ms: Annotated[
+        float, typer.Option("--batch-wait-ms", help="How long a request waits to share its batch.")
+    ] = 4.0,
+    queue_pairs: Annotated[
+        int, typer.Option("--queue-pairs", help="Pairs that may wait; more are answered with 429.")
+    ] = 4096,
+    device: Device = None,
+    dtype: Dtype = "auto",
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds of a request; then 504.")] = 60.0,
+) -> None:
+    """Serve a reranker over HTTP, as Cohere's and Jina's clients expect it.
+
+    API keys are read from INSTRUCT_DISTILL_API_KEYS, separated by commas; without it everybody may ask.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from instruct_distill.reranker import Reranker
+
+    try:
+        from instruct_distill.serving.serve import serve as serve_reranker
+        from instruct_distill.serving.settings import ServerSettings
+    except ModuleNotFoundError as error:
+        raise InputError(f"the server needs {error.name}: pip install 'instruct-distill[serve]'") from None
+    try:
+        settings = TypeAdapter(ServerSettings).validate_python(
+            {
+                "scores": scores,
+                "long_documents": long_documents,
+                "max_documents": max_documents,
+                "pairs_per_batch": pairs_per_batch,
+                "batch_wait_ms": batch_wait_ms,
+                "queue_pairs": queue_pairs,
+                "timeout_seconds": timeout,
+            }
+        )
+    except ValidationError as error:
+        problems = [f"{detail['loc'][0]}: {detail['msg']}" for detail in error.errors()]
+        raise InputError("; ".join(problems)) from None
+    reranker = Reranker.from_pretrained(model, device=_devices(device), dtype=dtype)
+    serve_reranker(reranker, settings, host=host, port=port)
+
+
+def _devices(given: str | None) -> str | list[str] | None:
+    names = [name.strip() for name in given.split(",")] if given else []
+    return names if len(names) > 1 else given
