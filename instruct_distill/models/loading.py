@@ -204,7 +204,6 @@ def _with_base(
     folder = str(adapter.folder)
     base = load_base(adapter, dtype, device, local_files_only)
     attach(base.model, adapter)
-    base.model.eval()
     tokenizer = load_tokenizer(folder, name, {"local_files_only": True})
     return LoadedModel(base.model, tokenizer, name, _revision(folder, None))
 

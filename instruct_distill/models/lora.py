@@ -172,6 +172,7 @@ def _inject(model: AnswerModel, config: Any) -> Any:
     from peft import LoraModel
 
     tuner = LoraModel(model.model, config, _NAME)
+    model.train(model.training)  # the new layers too
     for parameter in model.parameters():
         if parameter.requires_grad and parameter.dtype != model.model.dtype:
             parameter.data = parameter.data.to(model.model.dtype)

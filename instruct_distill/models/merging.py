@@ -44,7 +44,6 @@ def merged(
         assert adapter is not None
         base = load_base(adapter, "fp64" if exact == torch.float64 else "fp32", torch.device("cpu"), False)
         tuner = attach(base.model, adapter)
-    base.model.eval()
     unmerged = _scores(base, prompts, answers)
     base.model.model = tuner.merge_and_unload(safe_merge=True)
     after = _scores(base, prompts, answers)

@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.losses import LOSSES
-from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.attention import use_cpu_attention
+from instruct_distill.models.checkpointing import gradient_checkpointing
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.models.question_encoder import question_encoder
 from instruct_distill.prompts.encoder import PromptEncoder
@@ -75,22 +75,6 @@ def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEn
     )
 
 
-def use_gradient_checkpointing(model: AnswerModel, wanted: bool) -> None:
-    """Have a model in training hold activations at its layers' borders only, or again all of them.
-
-    Raises:
-        InputError: its layers cannot do that.
-    """
-    if not wanted:
-        if getattr(model.model, "is_gradient_checkpointing", False):
-            model.model.gradient_checkpointing_disable()
-        return
-    if not model.model.supports_gradient_checkpointing:
-        raise InputError(f"{type(model.model).__name__} has no gradient checkpointing; leave it out")
-    # not reentrant: frozen words' vectors, as with LoRA, must not keep gradients from the layers above
-    model.model.gradient_checkpointing_enable({"use_reentrant": False})
-
-
 def train(
     loaded: LoadedModel,
     student: StudentParameters,
@@ -132,7 +116,6 @@ def train(
         )
     model = loaded.model
     use_cpu_attention(model.model)
-    use_gradient_checkpointing(model, parameters.gradient_checkpointing)
     state = process_state()
     encoder = student_encoder(student, loaded)
     updater = make_updater(model, parameters)
@@ -159,15 +142,16 @@ def train(
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + state.process_index)
         mine = batch[state.process_index :: state.num_processes]
         cut_before = encoder.cut_prompts
-        found = add_gradient(
-            updater,
-            encoder,
-            mine,
-            loss,
-            informative=sum(item.informative for item in batch),
-            score=student.score,
-            tokens_per_micro_batch=parameters.tokens_per_micro_batch,
-        )
+        with gradient_checkpointing(model.model, parameters.gradient_checkpointing):
+            found = add_gradient(
+                updater,
+                encoder,
+                mine,
+                loss,
+                informative=sum(item.informative for item in batch),
+                score=student.score,
+                tokens_per_micro_batch=parameters.tokens_per_micro_batch,
+            )
         rate = learning_rate(parameters, step, total)
         norm = updater.step(rate)
         sums = torch.tensor(
@@ -243,7 +227,6 @@ def train(
             "train: the weights of step %d, the best of %d measurements", best.step, len(best.history)
         )
     updater.finish()
-    use_gradient_checkpointing(model, False)
     model.train(was_training)
     return Trained(
         done,
