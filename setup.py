@@ -48,6 +48,7 @@ DEV = [
     *(package for packages in INTEGRATIONS.values() for package in packages),
     "cohere>=5",
     "httpx>=0.27",
+    "mkdocs-material>=9.5",
     "sentence-transformers>=5",
     *SERVE,
     "import-linter>=2.5",
