@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +32,7 @@ class StudentRecord:
     """Everything that is needed to use a student correctly, besides weights and tokenizer."""
 
     family: str
-    """``encoder-decoder`` or ``decoder-only``."""
+    """``encoder-decoder``, ``decoder-only`` or ``encoder``."""
     prompt: Prompt
     """The prompt record."""
     score: ScoreRule
@@ -75,14 +77,15 @@ def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> N
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        if has_lora(loaded.model):
-            write_adapter(temporary, loaded.model)
-            expected, elsewhere = adapter_weights(loaded.model), set()
-        else:
-            loaded.model.model.save_pretrained(temporary)
-            expected = loaded.model.model.state_dict()
-            elsewhere = set(getattr(loaded.model.model, "all_tied_weights_keys", None) or {})
-        loaded.tokenizer.save_pretrained(temporary)
+        with _for_cross_encoder(loaded, record):
+            if has_lora(loaded.model):
+                write_adapter(temporary, loaded.model)
+                expected, elsewhere = adapter_weights(loaded.model), set()
+            else:
+                loaded.model.model.save_pretrained(temporary)
+                expected = loaded.model.model.state_dict()
+                elsewhere = set(getattr(loaded.model.model, "all_tied_weights_keys", None) or {})
+            loaded.tokenizer.save_pretrained(temporary)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{folder}: the student cannot be written ({error})") from None
     _compare_shapes(temporary, expected, elsewhere)
@@ -90,6 +93,26 @@ def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> N
     if folder.exists():
         shutil.rmtree(folder)
     os.replace(temporary, folder)
+
+
+@contextlib.contextmanager
+def _for_cross_encoder(loaded: LoadedModel, record: StudentRecord) -> Iterator[None]:
+    """Tell sentence-transformers' CrossEncoder, in the files alone, to give an encoder's scores as they are.
+
+    By itself it would put one label through a sigmoid, and cut texts to the tokenizer's own limit.
+    """
+    if record.family != "encoder":
+        yield
+        return
+    config, tokenizer = loaded.model.model.config, loaded.tokenizer
+    limit = tokenizer.model_max_length
+    config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    tokenizer.model_max_length = record.max_length
+    try:
+        yield
+    finally:
+        del config.sentence_transformers
+        tokenizer.model_max_length = limit
 
 
 def read_record(folder: str | os.PathLike[str]) -> StudentRecord:

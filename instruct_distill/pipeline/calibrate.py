@@ -105,7 +105,7 @@ def _student(
     from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
-    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype)
+    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype, new_head=recipe.seed)
     engine = LocalEngine(
         loaded,
         student.prompt_record,

@@ -14,10 +14,10 @@ _MARKS = ("one", "two")
 
 
 class PairEncoder(PromptEncoder):
-    """Encodes query and document by the tokenizer's own template, such as ``[CLS] query [SEP] document [SEP]``.
+    """Encodes query and document by the tokenizer's own template: ``[CLS] query [SEP] document [SEP]``.
 
-    Otherwise it does what its base does: each text is tokenised once, text that looks like a special token is
-    plain text, and only document text (or the beginning of a dialogue) is cut to the budget.
+    Otherwise it does what its base does: each text is tokenised once, text that looks like a special
+    token is plain text, and only document text (or the beginning of a dialogue) is cut to the budget.
     """
 
     @property
@@ -76,8 +76,8 @@ def make_encoder(
             f"prompt {prompt.name!r} is a bare pair of texts, for encoders with a score head; this model is "
             f"{family} and answers in words: use score: yes_logit and a prompt such as pointwise-passage"
             if prompt.is_pair
-            else f"prompt {prompt.name!r} asks for words, and this model is an encoder, which has a score head "
-            "and no words: use score: head, whose prompt is 'pair'"
+            else f"prompt {prompt.name!r} asks for words, and this model is an encoder, which has a score "
+            "head and no words: use score: head, whose prompt is 'pair'"
         )
     make = PairEncoder if family == "encoder" else PromptEncoder
     return make(

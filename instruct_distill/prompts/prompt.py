@@ -315,6 +315,32 @@ def read_prompt(name_or_file: str) -> Prompt:
     return record
 
 
+def check_pointwise(prompt: Prompt, score: str, *, purpose: str) -> None:
+    """Check that a prompt shows a query and one document, and can be scored by a rule.
+
+    Args:
+        prompt: the record.
+        score: ``head``: the prompt must be a bare pair; any other rule compares its answers.
+        purpose: what it is for, such as ``a reranker``.
+
+    Raises:
+        InputError: it does not fit.
+    """
+    if score == "head":
+        if not prompt.is_pair:
+            raise InputError(
+                f"prompt {prompt.name!r} does not fit score: head: an encoder is given query and document "
+                "and no other words; leave the prompt out, or use 'pair'"
+            )
+        return
+    if prompt.is_pair:
+        raise InputError(
+            f"prompt {prompt.name!r} does not fit score: {score}: it has no answers; it is for an encoder "
+            "with score: head"
+        )
+    check_prompt(prompt, documents=1, answers=True, purpose=purpose)
+
+
 def check_prompt(
     prompt: Prompt, *, documents: int | None, answers: bool, purpose: str, query: bool | None = None
 ) -> None:

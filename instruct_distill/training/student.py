@@ -31,6 +31,7 @@ def load_student(student: StudentParameters, precision: str, seed: int) -> Loade
         student.model,
         revision=student.revision,
         dtype=precision,
+        new_head=seed,
         quantize=student.lora.quantize if student.lora else None,
     )
     if student.lora is not None:

@@ -17,7 +17,7 @@ from instruct_distill.models.lora_parameters import LoraParameters
 Load = Callable[..., LoadedModel]
 
 
-@pytest.fixture(params=["tiny_llama", "tiny_t5", "tiny_bert"])
+@pytest.fixture(params=["tiny_llama", "tiny_t5", "tiny_bert", "headless_bert"])
 def load(request: pytest.FixtureRequest, device: torch.device) -> Load:
     """Load a small model of each family anew."""
     folder: Path = request.getfixturevalue(request.param)
