@@ -17,7 +17,7 @@ from instruct_distill.sources import check_prefix
 from instruct_distill.sources.parameters import QueriesParameters
 
 SYSTEMS = ("first_stage", "bm25", "popularity", "zero_shot", "teacher", "student")
-"""The systems of a task, in the order of the printed table; ``bm25`` and ``popularity`` for pools only."""
+"""Systems in the order of the printed table; ``bm25`` and ``popularity`` for recommendations only."""
 
 
 @parameters

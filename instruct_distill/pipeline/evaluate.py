@@ -110,7 +110,14 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         del rank  # it holds the model, and the next one is loaded before its name is given away
         gc.collect()
     results = [
-        task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)
+        task_result(
+            task.parameters,
+            task.data.qrels,
+            task.runs,
+            task.timings,
+            seed=recipe.seed,
+            collection=task.data.collection,
+        )
         for task in tasks
     ]
     overlap_of = {
