@@ -40,7 +40,7 @@ def popularity_of(collection: Collection, method: str) -> Mapping[str, float]:
     popularity = collection.popularity()
     if popularity is None:
         raise InputError(
-            f"{collection.name}: its documents carry no popularity, which method {method} needs; use bm25, or "
-            "a run file with lists made elsewhere"
+            f"{collection.name}: its documents carry no popularity, which method {method} needs; use bm25, "
+            "or a run file with lists made elsewhere"
         )
     return popularity

@@ -95,7 +95,7 @@ class EvaluationParameters:
 
     @model_validator(mode="after")
     def _depth_is_there(self) -> Self:
-        if self.candidates.method == "bm25" and (self.depth or 0) > self.candidates.depth:
+        if self.candidates.method in ("bm25", "popular") and (self.depth or 0) > self.candidates.depth:
             raise ValueError(
                 f"depth: {self.depth} candidates cannot be reranked, candidates.depth is "
                 f"{self.candidates.depth}"

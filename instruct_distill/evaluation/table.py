@@ -15,9 +15,9 @@ def task_table(result: TaskResult) -> str:
     """Return the tables of one task as lines of text.
 
     The first has a row a system and a column a metric, with the number of queries, the share of the top 10
-    that is judged, the median of the seconds a query, documents a second and the tied scores; its last rows are
-    a random order, for recommendations, and the ceiling of the candidates. The second has a row a pair of systems: first each system against the first
-    one, then the others. Notes on what was counted follow.
+    that is judged, the median of the seconds a query, documents a second and the tied scores; its last rows
+    are a random order, for recommendations, and the ceiling of the candidates. The second has a row a pair of
+    systems: first each system against the first one, then the others. Notes on what was counted follow.
     """
     blocks = [[result.name], aligned(_means(result))]
     if result.differences:

@@ -10,7 +10,7 @@ DOCUMENT_FLOOR = 16
 """Tokens that each document keeps, if it has them, before the query is cut; fewer of a small budget."""
 
 DIALOGUE_FLOOR = 64
-"""Tokens that a query that gives way keeps, if it has them, before documents are cut; fewer of a small budget.
+"""Tokens that a query which gives way keeps, if it has them, before documents are cut; fewer of a small one.
 
 ReDial's longest movie has 181 of T5's tokens: two of them and this fit into 512 beside the instruction.
 """

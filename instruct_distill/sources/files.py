@@ -101,7 +101,7 @@ class FilesCollection(Collection):
         return {} if self._not_wanted is None else read_excluded(self._not_wanted)
 
     def excluded(self, query_id: str) -> frozenset[str]:
-        """Return the documents that ``excluded.tsv`` names for a query, such as items that are known to it."""
+        """Return the documents that ``excluded.tsv`` names for a query, such as items known to its user."""
         return self._excluded.get(query_id, frozenset())
 
     def fingerprint(self) -> str:
