@@ -35,8 +35,18 @@ CORE = [
 ]
 GGUF = ["gguf>=0.17"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
+INTEGRATIONS = {
+    "pyterrier": ["python-terrier>=1.0"],
+    "langchain": ["langchain-core>=0.3"],
+    "llama-index": ["llama-index-core>=0.12"],
+    "haystack": ["haystack-ai>=2.10"],
+}
 DEV = [
     *GGUF,
+    *(package for packages in INTEGRATIONS.values() for package in packages),
+    "cohere>=5",
+    "httpx>=0.27",
+    "sentence-transformers>=5",
     *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
@@ -62,6 +72,6 @@ setup(
         "instruct_distill.serving": ["page.html"],
     },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "serve": SERVE, "dev": DEV},
+    extras_require={"gguf": GGUF, "serve": SERVE, **INTEGRATIONS, "dev": DEV},
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

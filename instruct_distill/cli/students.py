@@ -10,6 +10,12 @@ from instruct_distill.errors import InputError
 
 app = typer.Typer()
 
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="cpu, cuda, cuda:0,cuda:1 for a copy on each; chosen if left out."),
+]
+Dtype = Annotated[str, typer.Option("--dtype", help="auto, bf16 or fp32.")]
+
 
 @app.command()
 def rank(
@@ -46,6 +52,8 @@ def rank(
     long_documents: Annotated[
         str, typer.Option("--long-documents", help="first: their beginning; max: their best window.")
     ] = "first",
+    device: Device = None,
+    dtype: Dtype = "auto",
     probability: Annotated[
         bool, typer.Option("--probability", help="With JSONL: the chance to beat a random candidate, too.")
     ] = False,
@@ -72,7 +80,7 @@ def rank(
     if long_documents not in ("first", "max"):
         raise InputError(f"--long-documents {long_documents}: first or max")
     check_files(documents, queries, run_file, requests)
-    reranker = Reranker.from_pretrained(model)
+    reranker = Reranker.from_pretrained(model, device=_devices(device), dtype=dtype)
     choices = Choices(top_k, long_documents, probability)  # type: ignore[arg-type]
     if query is not None and documents is not None:
         found = rank_lines(reranker, query, documents, choices)
@@ -142,6 +150,8 @@ def serve(
     queue_pairs: Annotated[
         int, typer.Option("--queue-pairs", help="Pairs that may wait; more are answered with 429.")
     ] = 4096,
+    device: Device = None,
+    dtype: Dtype = "auto",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds of a request; then 504.")] = 60.0,
 ) -> None:
     """Serve a reranker over HTTP, as Cohere's and Jina's clients expect it.
@@ -172,4 +182,10 @@ def serve(
     except ValidationError as error:
         problems = [f"{detail['loc'][0]}: {detail['msg']}" for detail in error.errors()]
         raise InputError("; ".join(problems)) from None
-    serve_reranker(Reranker.from_pretrained(model), settings, host=host, port=port)
+    reranker = Reranker.from_pretrained(model, device=_devices(device), dtype=dtype)
+    serve_reranker(reranker, settings, host=host, port=port)
+
+
+def _devices(given: str | None) -> str | list[str] | None:
+    names = [name.strip() for name in given.split(",")] if given else []
+    return names if len(names) > 1 else given
