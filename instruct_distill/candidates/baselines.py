@@ -1,4 +1,4 @@
-"""What a ranker of recommendations has to beat: rankers that know nothing of language, BM25 and popularity."""
+"""What a recommender has to beat: rankers that know nothing of language, BM25 and popularity."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from instruct_distill import Reranker
 from instruct_distill.errors import StaleStageError
 from instruct_distill.labels import read_header, read_labels
 from instruct_distill.pipeline.distill import distill
@@ -187,6 +188,43 @@ def test_others_can_use_the_pool_that_a_run_wrote(tiny_llama: Path, tmp_path: Pa
     assert {q: [d.doc_id for d in ranked] for q, ranked in again.items()} == {
         q: [d.doc_id for d in ranked] for q, ranked in run.items()
     }
+
+
+def test_a_list_that_two_tasks_have_is_ranked_once(
+    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample lies within a larger one of the same seed, and a pool is the same in both."""
+    asked: list[tuple[str, ...]] = []
+    rank = Reranker.rank
+
+    def counted(self: Reranker, query: Any, documents: Any, *more: Any, **settings: Any) -> Any:
+        asked.append((query.query_id, *(document.doc_id for document in documents)))
+        return rank(self, query, documents, *more, **settings)
+
+    monkeypatch.setattr(Reranker, "rank", counted)
+    collection = plain_files(tmp_path)
+    task = {"collection": collection, "metrics": ["Success@1"]}
+    made = recipe(
+        tmp_path,
+        collection,
+        tiny_llama,
+        evaluation=[
+            {**task, "name": "two", "queries": {"sample": 2}, "candidates": POOL},
+            {**task, "name": "all", "candidates": POOL},
+            {**task, "name": "others", "candidates": {**POOL, "seed": 99}},
+        ],
+    )
+    result = distill(made)
+    runs = {
+        name: read_run(made.folder / "evaluation" / name / "student.trec")
+        for name in ("two", "all", "others")
+    }
+    assert {name: len(run) for name, run in runs.items()} == {"two": 2, "all": 4, "others": 4}
+    assert all(runs["all"][query_id] == ranked for query_id, ranked in runs["two"].items())
+    assert len(asked) == 2 * len(set(asked))  # untrained and trained
+    assert 4 < len(set(asked)) <= 8
+    for name, count in (("two", 2), ("all", 4)):
+        assert result.summary["_meta"]["seconds_per_query"][name]["student"]["queries"] == count
 
 
 @pytest.mark.parametrize(
