@@ -171,11 +171,15 @@ class PromptEncoder:
         return encoded
 
     def encode_continuation(self, text: str) -> list[int]:
-        """Return the ids of a text as the model would write it after the prompt (query generation)."""
+        """Return the ids of a text as the model would write it after the prompt (query generation).
+
+        A long text loses its end; a dialogue, as everywhere, its beginning.
+        """
         text = text.strip()
         if self.family == "decoder-only":
             text = separator(self._closing_text) + text
-        return self._plain([text])[0][:_CONTINUATION_TOKENS]
+        ids = self._plain([text])[0]
+        return ids[-_CONTINUATION_TOKENS:] if self.prompt.cut == "query" else ids[:_CONTINUATION_TOKENS]
 
     def document_room(self, query: str) -> int:
         """Return the tokens that the documents of a prompt may have together beside this query."""
