@@ -161,9 +161,13 @@ def attach(model: AnswerModel, adapter: Adapter) -> Any:
         if name in found and tuple(found[name].shape) != shape
     ]
     if problems:
-        raise InputError(f"{adapter.folder}: the adapter does not fit {adapter.base}: {'; '.join(problems[:5])}")
+        raise InputError(
+            f"{adapter.folder}: the adapter does not fit {adapter.base}: {'; '.join(problems[:5])}"
+        )
     set_peft_model_state_dict(
-        model.model, {name.removeprefix(_PREFIX): tensor for name, tensor in found.items()}, adapter_name=_NAME
+        model.model,
+        {name.removeprefix(_PREFIX): tensor for name, tensor in found.items()},
+        adapter_name=_NAME,
     )
     return tuner
 

@@ -120,9 +120,7 @@ def written(load: Load, tmp_path: Path) -> tuple[LoadedModel, Path]:
     return loaded, tmp_path
 
 
-def test_what_is_written_is_what_is_loaded(
-    written: tuple[LoadedModel, Path], device: torch.device
-) -> None:
+def test_what_is_written_is_what_is_loaded(written: tuple[LoadedModel, Path], device: torch.device) -> None:
     loaded, folder = written
     assert {file.name for file in folder.iterdir()} >= {
         "adapter_config.json",
