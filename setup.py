@@ -21,6 +21,7 @@ CORE = [
     "ir-datasets>=0.5.9",
     "matplotlib>=3.9",
     "numpy>=1.26",
+    "peft>=0.18",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
@@ -35,6 +36,7 @@ CORE = [
 ]
 GGUF = ["gguf>=0.17"]
 HTTP = ["anyio>=4", "openai>=1.109"]
+QLORA = ["bitsandbytes>=0.46"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
 INTEGRATIONS = {
     "pyterrier": ["python-terrier>=1.0"],
@@ -75,6 +77,13 @@ setup(
         "instruct_distill.serving": ["page.html"],
     },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "http": HTTP, "serve": SERVE, **INTEGRATIONS, "dev": DEV},
+    extras_require={
+        "gguf": GGUF,
+        "http": HTTP,
+        "qlora": QLORA,
+        "serve": SERVE,
+        **INTEGRATIONS,
+        "dev": DEV,
+    },
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

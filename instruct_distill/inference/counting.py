@@ -11,6 +11,7 @@ import numpy as np
 
 from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.prompts.encoder import Family, PromptEncoder
+from instruct_distill.prompts.pair import make_encoder
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.prompts.text import PromptText
 
@@ -70,7 +71,7 @@ class CountingEngine:
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
         self._count(questions)
-        columns = len(self.prompt.answers)
+        columns = max(len(self.prompt.answers), 1)  # a score head has no answers, and one score
         if self.prompt.block:
             columns = max((len(question.documents) for question in questions), default=0)
         answers = self._numbers.normal(size=(len(questions), columns)).astype(np.float32)
@@ -127,7 +128,7 @@ class CountingEngine:
     def _encoder(self, documents: int) -> PromptEncoder:
         key = documents if self.prompt.block else 0
         if key not in self._encoders:
-            self._encoders[key] = PromptEncoder(
+            self._encoders[key] = make_encoder(
                 self.prompt.for_documents(documents) if self.prompt.block else self.prompt,
                 self._tokenizer,
                 family=self._family,

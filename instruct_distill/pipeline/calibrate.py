@@ -99,14 +99,16 @@ def _student(
     from instruct_distill.inference.local import LocalEngine
     from instruct_distill.losses import LOSSES
     from instruct_distill.models.attention import use_cpu_attention
+    from instruct_distill.models.checkpointing import gradient_checkpointing
     from instruct_distill.models.loading import load_model
     from instruct_distill.training.gradient import add_gradient
     from instruct_distill.training.lists import TrainingList, choose_documents, training_list
     from instruct_distill.training.loop import student_encoder
+    from instruct_distill.training.student import load_student
     from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
-    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype)
+    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype, new_head=recipe.seed)
     engine = LocalEngine(
         loaded,
         student.prompt_record,
@@ -118,7 +120,7 @@ def _student(
     del engine, loaded
     gc.collect()
 
-    loaded = load_model(student.model, revision=student.revision, dtype=training.precision)
+    loaded = load_student(student, training.precision, recipe.seed)
     use_cpu_attention(loaded.model.model)
     loaded.model.train()
     encoder = student_encoder(student, loaded)
@@ -147,8 +149,9 @@ def _student(
             tokens_per_micro_batch=training.tokens_per_micro_batch,
         )
 
-    step(batch[:1])
-    began = time.perf_counter()
-    step(batch)
-    seconds = time.perf_counter() - began
+    with gradient_checkpointing(loaded.model.model, training.gradient_checkpointing):
+        step(batch[:1])
+        began = time.perf_counter()
+        step(batch)
+        seconds = time.perf_counter() - began
     return seconds / sum(len(each.documents) for each in batch), evaluate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def evaluated_from(inputs: Inputs) -> dict[str, str]:
 
 
 def _searched(
-    prefix: str, collection: Collection, queries: Iterable[Query], candidates: CandidateParameters
+    prefix: str, collection: Collection, queries: Sequence[Query], candidates: CandidateParameters
 ) -> dict[str, str]:
     found = {
         f"{prefix}collection": collection.fingerprint(),
@@ -69,6 +69,11 @@ def _searched(
         found[f"{prefix}candidates"] = digest(candidates.file)
     elif candidates.method == "given":
         found[f"{prefix}candidates"] = _of(collection.given())
+    if popularity := collection.popularity():
+        found[f"{prefix}popularity"] = _of(popularity)
+    excluded = {query.query_id: sorted(collection.excluded(query.query_id)) for query in queries}
+    if any(excluded.values()):
+        found[f"{prefix}excluded"] = _of(excluded)
     return found
 
 
