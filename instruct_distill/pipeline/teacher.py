@@ -49,19 +49,22 @@ class Teacher(NamedTuple):
             for part in (*item.query, *(text for document in item.documents for text in document)):
                 texts.update(part.encode("utf-8") + b"\0")
             texts.update(b"\n")
-        about_model = {
-            "dtype": self.dtype,
-            "prompt": self.prompt.as_dict() if self.prompt else None,
-            "max_length": asked.max_length,
-            "document_words": asked.document_words,
-            "tokens_per_batch": asked.tokens_per_batch,
-        }
+        prompt = self.prompt.as_dict() if self.prompt else None
+        about_model: dict[str, Any]
         if self.served is not None:
             # a server has its own precision, batches and limits, and may have moved to another address
             about_model = {
                 "server": self.served,
-                "prompt": about_model["prompt"],
+                "prompt": prompt,
                 "document_words": asked.document_words,
+            }
+        else:
+            about_model = {
+                "dtype": self.dtype,
+                "prompt": prompt,
+                "max_length": asked.max_length,
+                "document_words": asked.document_words,
+                "tokens_per_batch": asked.tokens_per_batch,
             }
         return {
             "teacher": asked.model or asked.run or asked.permutations or "qrels",
