@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from instruct_distill.files import read_json
 from instruct_distill.inference.score_rules import ScoreRule
+from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import Prompt, named_prompt
 
 CARD = "README.md"
@@ -22,12 +23,14 @@ class Usage(NamedTuple):
         score: how answer logits become a score.
         max_length: the longest prompt in tokens.
         document_words: words of a document that are shown at most, or None.
+        calibration: how a score becomes a probability, or None.
     """
 
     prompt: Prompt
     score: ScoreRule = "yes_logit"
     max_length: int = 512
     document_words: int | None = None
+    calibration: Calibration | None = None
 
 
 class _Family(NamedTuple):

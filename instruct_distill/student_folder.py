@@ -15,6 +15,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.files import read_json, write_json
 from instruct_distill.inference.score_rules import ScoreRule
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.schema import parameters
 from instruct_distill.version import __version__
@@ -45,12 +46,20 @@ class StudentRecord:
     """Its commit, or a digest of its weights."""
     training: dict[str, Any]
     """What it was trained on and how, as plain values."""
+    probability: Calibration | None = None
+    """How a score becomes a probability; None where no lists were held back to fit it on."""
     library_version: str = __version__
     """The version that wrote the folder."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {"format": FORMAT, **self.__dict__, "prompt": self.prompt.as_dict()}
+        fitted = None if self.probability is None else dict(self.probability.__dict__)
+        return {
+            "format": FORMAT,
+            **self.__dict__,
+            "prompt": self.prompt.as_dict(),
+            "probability": fitted,
+        }
 
 
 def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,47 @@ from pathlib import Path
 
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.ranker import Ranker, RerankedList, rerank
+from instruct_distill.files import read_json, write_json
 from instruct_distill.records import Document, Query, Run, ScoredDocument
+
+SYSTEMS_FILE = "systems.json"
+
+
+def same_systems(folder: Path, candidates: Run, depth: int | None, rankers: Mapping[str, Ranker]) -> None:
+    """Write down what the runs in a task's folder are made from; refuse to go on with something else.
+
+    Args:
+        folder: the task's folder.
+        candidates: first-stage lists.
+        depth: candidates of each query that are reranked.
+        rankers: system → what ranks; one that has an ``identity`` is recognised by it.
+
+    Raises:
+        InputError: the folder holds the runs of other systems or candidates; the message says what differs.
+    """
+    lists = hashlib.sha256()
+    for query_id, ranked in candidates.items():
+        lists.update(json.dumps([query_id, ranked]).encode("utf-8"))
+    content = {
+        "candidates": lists.hexdigest()[:32],
+        "depth": depth,
+        "systems": {
+            name: getattr(ranker, "identity", type(ranker).__name__) for name, ranker in rankers.items()
+        },
+    }
+    content = json.loads(json.dumps(content))
+    file = folder / SYSTEMS_FILE
+    if file.exists():
+        before = read_json(file)
+        changed = [key for key in content if not isinstance(before, dict) or before.get(key) != content[key]]
+        if changed:
+            raise InputError(
+                f"{folder} holds runs that were made otherwise: {', '.join(changed)} changed; give another "
+                "folder, or remove this one"
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(file, content)
 
 
 def rank_with_resume(

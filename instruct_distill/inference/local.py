@@ -53,6 +53,7 @@ class LocalEngine:
         self.model: AnswerModel = loaded.model
         self.prompt = prompt
         self.tokens_per_batch = tokens_per_batch
+        self._loaded = loaded
         self._tokenizer = loaded.tokenizer
         self._max_length, self._document_words = max_length, document_words
         self._encoders: dict[int, PromptEncoder] = {}
@@ -63,6 +64,16 @@ class LocalEngine:
         if self.encoder.answers is not None:
             self._check_against_the_models_own_forward(self.encoder.answers)
         self.shares_prefix = share_prefix and self._can_share()
+
+    def with_prompt(self, prompt: Prompt) -> LocalEngine:
+        """Return an engine over the same weights that asks in another wording."""
+        return LocalEngine(
+            self._loaded,
+            prompt,
+            max_length=self._max_length,
+            document_words=self._document_words,
+            tokens_per_batch=self.tokens_per_batch,
+        )
 
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""

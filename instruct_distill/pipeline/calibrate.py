@@ -100,6 +100,7 @@ def _student(
     from instruct_distill.training.gradient import add_gradient
     from instruct_distill.training.lists import TrainingList, choose_documents, training_list
     from instruct_distill.training.loop import student_encoder
+    from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
     loaded = load_model(student.model, revision=student.revision, dtype=student.dtype)
@@ -130,9 +131,11 @@ def _student(
     if not batch:
         return 0.0, evaluate
 
+    updater = PlainUpdater(loaded.model, training)
+
     def step(part: Sequence[TrainingList]) -> None:
         add_gradient(
-            loaded.model,
+            updater,
             encoder,
             part,
             loss,

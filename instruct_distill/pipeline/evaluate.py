@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from instruct_distill.candidates.baselines import baselines
+from instruct_distill.environment import environment
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
@@ -26,6 +27,7 @@ from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.stage import this_process
 from instruct_distill.pipeline.teacher import load_teacher
 from instruct_distill.records import Document, Run
+from instruct_distill.report.page import write_report
 from instruct_distill.teachers.labelling import CandidateTexts
 from instruct_distill.teachers.ranker import TeacherRanker
 from instruct_distill.teachers.strategy import Context
@@ -115,7 +117,7 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         result.name: overlap.as_dict(result.evaluations, task.data.qrels)
         for task, result, overlap in zip(tasks, results, overlaps, strict=True)
     }
-    content = summary(results, about={"contamination": overlap_of})
+    content = summary(results, about={"contamination": overlap_of, "environment": environment()})
     write_summary(folder / "summary.json", content)
     table = "\n\n".join(
         f"{task_table(result)}\n{overlap.line(result.evaluations)}"
@@ -126,6 +128,8 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
     from instruct_distill.model_card import write_card  # it needs the student's tokenizer
 
     write_card(inputs.folder / "student", content)
+    collections = {task.parameters.task: task.data.collection for task in tasks}
+    write_report([inputs.folder], texts=lambda run, task: collections[task], seed=recipe.seed)
     failures = [
         f"{task.parameters.task}: {failure}"
         for task in tasks

@@ -121,7 +121,7 @@ def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool
         else "tokens    label 0",
         _token_line("train", counts.train, student, "forward and backward"),
         _token_line("evaluate", 2 * counts.evaluate, student, "untrained and trained student"),
-        _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, recipe.training.keep),
+        _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, _kept(recipe, counts)),
     ]
     if measure:
         problem = teacher.missing or student.missing
@@ -139,6 +139,14 @@ def _token_line(stage: str, prompts: int, measured: Measured, note: str) -> str:
         f"tokens    {stage} {_rounded(prompts * measured.tokens_per_prompt).strip()} ({note}; "
         f"{measured.tokens_per_prompt:.0f} a prompt, mean of {measured.tokenised:,} real ones)"
     )
+
+
+def _kept(recipe: Recipe, counts: _Counts) -> int:
+    """Checkpoints that stay, the best one included."""
+    training = recipe.training
+    steps = training.epochs * steps_per_epoch(len(counts.lengths), training.lists_per_step)
+    every = -(-steps // training.checkpoint_every)
+    return every if training.keep == "all" else training.keep + (training.dev is not None)
 
 
 def _disk_line(folder: Path, label_bytes: float, student: Measured, keep: int) -> str:

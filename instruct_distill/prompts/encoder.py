@@ -168,6 +168,19 @@ class PromptEncoder:
             text = separator(self._closing_text) + text
         return self._plain([text])[0][:_CONTINUATION_TOKENS]
 
+    def document_room(self, query: str) -> int:
+        """Return the tokens that the documents of a prompt may have together beside this query."""
+        fixed = len(self._begin) + len(self._end) + sum(len(ids) for ids in self._literals if ids is not None)
+        asked = sum(len(self._part_ids(part, query.strip())) for part in self._parts if part.field == "query")
+        return self.max_length - fixed - asked
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where the tokens of a text begin and end in it, in characters."""
+        spans: list[tuple[int, int]] = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )["offset_mapping"]
+        return spans
+
     def _shown(self, document: str) -> str:
         if self.document_words is None:
             return document.strip()
@@ -289,9 +302,7 @@ class PromptEncoder:
 
     def _shorten(self, text: str, tokens: int, *, keep_end: bool) -> str:
         """Cut a text to about a number of tokens, at a token's border."""
-        offsets = self._tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-        )["offset_mapping"]
+        offsets = self.token_spans(text)
         if len(offsets) <= tokens:
             return text
         if keep_end:

@@ -7,7 +7,8 @@ import string
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from instruct_distill.errors import InputError
 from instruct_distill.registry import nearest
@@ -284,6 +285,22 @@ def named_prompt(name: str) -> Prompt:
         known = ", ".join(sorted(PROMPTS))
         raise InputError(f"unknown prompt {name!r}{nearest(name, PROMPTS)} (known: {known})")
     return PROMPTS[name]
+
+
+def read_prompt(name_or_file: str) -> Prompt:
+    """Return a prompt by its name, or the record that a YAML or JSON file holds.
+
+    Raises:
+        InputError: there is no such prompt, or the file is no prompt record.
+    """
+    if not name_or_file.endswith((".yaml", ".yml", ".json")):
+        return named_prompt(name_or_file)
+    try:
+        with open(name_or_file, encoding="utf-8") as stream:
+            record: Prompt = TypeAdapter(Prompt).validate_python(yaml.safe_load(stream))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+        raise InputError(f"{name_or_file}: no prompt record ({error})") from None
+    return record
 
 
 def check_prompt(

@@ -11,6 +11,7 @@ from instruct_distill.losses.signature import complete_parameters
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
+from instruct_distill.training.dev_parameters import DevParameters
 
 
 @parameters
@@ -164,8 +165,12 @@ class TrainingParameters:
     gradient caching, which costs a second forward pass."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
-    keep: int = Field(default=1, ge=1)
-    """Newest checkpoints that are kept."""
+    keep: Annotated[int, Field(ge=1)] | Literal["all"] = 1
+    """Newest checkpoints that are kept, besides the best one of ``dev``; or all."""
+    dev: DevParameters | None = None
+    """Queries apart on which the student is measured while it is trained, and the best checkpoint chosen."""
+    trackers: list[str] = Field(default_factory=list)
+    """Where figures go besides training.jsonl, by accelerate's names: tensorboard, wandb, mlflow, ..."""
 
     @field_validator("loss", mode="before")
     @classmethod

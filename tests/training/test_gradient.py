@@ -15,7 +15,8 @@ from instruct_distill.models.loading import LoadedModel, load_model
 from instruct_distill.training.gradient import StepGradient, add_gradient, groups
 from instruct_distill.training.lists import TrainingList, target_of
 from instruct_distill.training.loop import student_encoder
-from instruct_distill.training.parameters import StudentParameters
+from instruct_distill.training.parameters import StudentParameters, TrainingParameters
+from instruct_distill.training.updates.plain import PlainUpdater
 
 Lists = Callable[..., list[TrainingList]]
 
@@ -25,7 +26,7 @@ def run(
 ) -> tuple[StepGradient, dict[str, torch.Tensor]]:
     """Return what add_gradient found, and the gradients, which are taken off the model."""
     found = add_gradient(
-        loaded.model,
+        PlainUpdater(loaded.model, TrainingParameters()),
         student_encoder(student, loaded),
         lists,
         loss,
@@ -200,11 +201,18 @@ def test_without_lists_there_is_no_gradient(
 @pytest.mark.parametrize(
     ("tokens", "budget", "expected"),
     [
-        ([3, 3, 3], 6, [[0, 1], [2]]),
-        ([9, 1, 1], 6, [[0], [1, 2]]),
-        ([1, 9, 1], 6, [[0], [1], [2]]),
+        ([[1, 2], [3], [3]], 6, [[0, 1], [2]]),
+        ([[9], [1], [1]], 6, [[0], [1, 2]]),
+        ([[1], [9], [1]], 6, [[0], [1], [2]]),
         ([], 6, []),
     ],
 )
-def test_groups(tokens: list[int], budget: int, expected: list[list[int]]) -> None:
+def test_groups(tokens: list[list[int]], budget: int, expected: list[list[int]]) -> None:
     assert list(groups(tokens, budget)) == expected
+
+
+def test_groups_of_one_batch_count_padding() -> None:
+    """[1, 2] and [3] are 6 tokens, and 9 in one rectangle."""
+    lengths = [[1, 2], [3], [3], [], [3]]
+    assert list(groups(lengths, 9, padded=True)) == [[0, 1], [2, 3, 4]]
+    assert list(groups(lengths, 8, padded=True)) == [[0], [1, 2, 3], [4]]
