@@ -93,9 +93,7 @@ def _window_problem(model: DecoderOnly, max_length: int) -> str:
     return f"layers of kind {', '.join(sorted(kinds))}, window {window}, for prompts of {max_length} tokens"
 
 
-def _different_answers(
-    model: DecoderOnly, prompts: Sequence[Sequence[int]], answers: EncodedAnswers
-) -> str:
+def _different_answers(model: DecoderOnly, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> str:
     """Two prefixes of unlike length, each with the whole prompt's rest and with a part of it."""
     ends = [[*prompt[: len(prompt) // 3], *prompt[len(prompt) // 2 :]] for prompt in prompts]
     asked = [*prompts, *ends]

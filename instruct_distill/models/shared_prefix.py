@@ -60,7 +60,8 @@ def answers_after(
     lengths = read.lengths[torch.tensor(owners, device=model.device)]
     longest = int(lengths.max())
     layers = [
-        _Remembered(keys[:, :, :longest], values[:, :, :longest], _runs(owners)) for keys, values in read.layers
+        _Remembered(keys[:, :, :longest], values[:, :, :longest], _runs(owners))
+        for keys, values in read.layers
     ]
     before = torch.arange(longest, device=model.device)[None, :] < lengths[:, None]
     decoder = model.model.get_decoder()
@@ -79,7 +80,9 @@ def answers_after(
 class _Remembered(DynamicLayer):
     """A layer's keys and values of the prefixes, which each prompt sees before its own; nothing is added."""
 
-    def __init__(self, keys: torch.Tensor, values: torch.Tensor, runs: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(
+        self, keys: torch.Tensor, values: torch.Tensor, runs: Sequence[tuple[int, int, int]]
+    ) -> None:
         super().__init__()
         self.keys, self.values = keys, values
         self.is_initialized = True
@@ -104,8 +107,7 @@ def _runs(owners: Sequence[int]) -> list[tuple[int, int, int]]:
     """(owner, first row, row after the last) of rows that follow each other."""
     starts = [row for row, owner in enumerate(owners) if row == 0 or owner != owners[row - 1]]
     return [
-        (owners[start], start, end)
-        for start, end in zip(starts, [*starts[1:], len(owners)], strict=True)
+        (owners[start], start, end) for start, end in zip(starts, [*starts[1:], len(owners)], strict=True)
     ]
 
 
