@@ -2,15 +2,17 @@
 
     INSTRUCT_DISTILL_DATA=FOLDER python scripts/benchmarks/shared_prefix.py --model FOLDER
 
-The lists are those of TREC DL 2019, ten passages a query cut to 100 words, both orders of every pair, the model
-SmolLM2-135M-Instruct (``--model`` takes any decoder-only one). Everything but ``share_prefix`` is the same, in
-fp32 and in bf16. After a warm-up the two take turns in one process, a chunk of ``--pairs`` pairs at a time
-(rounded to whole queries), and the medians of their rates are compared: what else the machine does hits both.
-Measured is from texts to margins, tokenisation included. The share of equal winners and the largest difference
-of a margin show that they do the same work.
+The lists are those of TREC DL 2019, ten passages a query cut to 100 words, both orders of every pair, the
+model SmolLM2-135M-Instruct (``--model`` takes any decoder-only one). Everything but ``share_prefix`` is the
+same, in fp32 and in bf16. After a warm-up the two take turns in one process, a chunk of ``--pairs`` pairs at
+a time (rounded to whole queries), and the medians of their rates are compared: what else the machine does
+hits both. Measured is from texts to margins, tokenisation included. The processor's time is given
+besides: on a machine with other work it is what counts, with one thread (``OMP_NUM_THREADS=1``), for threads
+that wait for each other compute too. The share of equal winners and the largest difference of a margin show
+that they do the same work.
 
-``--compare PAIRS`` adds a comparison of so many pairs in fp32, which is not timed. One JSON line is appended to
-``docs/benchmarks/label.jsonl``.
+``--compare PAIRS`` adds a comparison of so many pairs in fp32, which is not timed. One JSON line is appended
+to ``docs/benchmarks/label.jsonl``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +55,22 @@ DOCUMENTS = 10
 Margins = npt.NDArray[np.float64]
 
 
+class Asked(NamedTuple):
+    """What came of some lists.
+
+    Args:
+        margins: of every pair, in the order of the labels.
+        seconds: from texts to margins.
+        cpu_seconds: what all threads of the process computed in that time.
+        tokens_read: tokens that the model read.
+    """
+
+    margins: Margins
+    seconds: float
+    cpu_seconds: float
+    tokens_read: int
+
+
 def tiny_llama(data: Path) -> LoadedModel:
     """A small Llama with random weights and T5's vocabulary."""
     tokenizer: Any = AutoTokenizer.from_pretrained(data / "t5-tokenizer")
@@ -77,12 +95,8 @@ def margins(
     lists: Sequence[CandidateTexts],
     share: bool,
     tokens_per_batch: int = TOKENS_PER_BATCH,
-) -> tuple[Margins, float, int]:
-    """Label lists as the stage ``label`` does, by an engine that has tokenised nothing yet.
-
-    Returns:
-        the margins, the seconds from texts to margins, the tokens that the model read.
-    """
+) -> Asked:
+    """Label lists as the stage ``label`` does, by an engine that has tokenised nothing yet."""
     engine = LocalEngine(
         loaded,
         named_prompt("pairwise-passage"),
@@ -92,11 +106,11 @@ def margins(
     )
     parameters = TeacherParameters(model=loaded.name, max_length=MAX_LENGTH)
     strategy = strategy_of(parameters, Context(qrels=lambda: None, query_ids=list))
-    began = time.perf_counter()
+    began, computed = time.perf_counter(), time.process_time()
     labels = label_chunk(strategy, engine, lists)
-    seconds = time.perf_counter() - began
+    seconds, computed = time.perf_counter() - began, time.process_time() - computed
     found = [comparison.margin for label in labels for comparison in label.comparisons]
-    return np.array(found), seconds, engine.tokens_read
+    return Asked(np.array(found), seconds, computed, engine.tokens_read)
 
 
 def agreement(shared: Margins, whole: Margins) -> dict[str, Any]:
@@ -114,33 +128,31 @@ def measured(
     """Let both take turns on the same lists, a few at a time."""
     parts = [lists[start : start + per_turn] for start in range(0, len(lists), per_turn)]
     kinds = {"whole": False, "shared": True}
-    rates: dict[str, list[float]] = {kind: [] for kind in kinds}
-    found: dict[str, list[Margins]] = {kind: [] for kind in kinds}
-    tokens = dict.fromkeys(kinds, 0)
+    turns: dict[str, list[Asked]] = {kind: [] for kind in kinds}
     for share in kinds.values():
         margins(loaded, [CandidateTexts(lists[0].query, lists[0].documents[:3])], share)
     for turn in range(rounds):
-        part = parts[turn % len(parts)]
         for kind, share in kinds.items():
-            answers, seconds, read = margins(loaded, part, share)
-            rates[kind].append(len(answers) / seconds)
-            if turn < len(parts):
-                found[kind].append(answers)
-                tokens[kind] += read
-    speed = {kind: median(each) for kind, each in rates.items()}
+            turns[kind].append(margins(loaded, parts[turn % len(parts)], share))
+    # medians of what one pair takes
+    wall = {k: median(each.seconds / len(each.margins) for each in turns[k]) for k in kinds}
+    cpu = {k: median(each.cpu_seconds / len(each.margins) for each in turns[k]) for k in kinds}
+    found = {k: np.concatenate([each.margins for each in turns[k][: len(parts)]]) for k in kinds}
     return {
-        "pairs_per_second": {kind: round(rate, 3) for kind, rate in speed.items()},
-        "turns": {kind: [round(rate, 3) for rate in each] for kind, each in rates.items()},
-        "speedup": round(speed["shared"] / speed["whole"], 3),
-        "tokens_read": tokens,
-        **agreement(np.concatenate(found["shared"]), np.concatenate(found["whole"])),
+        "pairs_per_second": {kind: round(1 / each, 3) for kind, each in wall.items()},
+        "pairs_per_cpu_second": {kind: round(1 / each, 3) for kind, each in cpu.items()},
+        "turns": {k: [round(len(each.margins) / each.seconds, 3) for each in turns[k]] for k in kinds},
+        "speedup": round(wall["whole"] / wall["shared"], 3),
+        "speedup_cpu": round(cpu["whole"] / cpu["shared"], 3),
+        "tokens_read": {k: sum(each.tokens_read for each in turns[k][: len(parts)]) for k in kinds},
+        **agreement(found["shared"], found["whole"]),
     }
 
 
 def benchmark(
-    data: Path, model: str, *, pairs: int, rounds: int, compare: int, smoke: bool
+    data: Path, model: str, dtypes: Sequence[str], *, pairs: int, rounds: int, compare: int, smoke: bool
 ) -> dict[str, Any]:
-    """Measure both dtypes.
+    """Measure in each number format.
 
     Raises:
         InputError: the lists or the model are not there, or the model cannot share.
@@ -150,7 +162,7 @@ def benchmark(
     lists = dl19_lists(data, per_turn if smoke else 3 * per_turn, documents)
     results: dict[str, Any] = {}
     compared = None
-    for dtype in ("fp32", "bf16"):
+    for dtype in dtypes:
         loaded = tiny_llama(data) if smoke else load_model(model, dtype=dtype)
         loaded.model.to(DTYPES[dtype])
         engine = LocalEngine(
@@ -161,8 +173,7 @@ def benchmark(
         results[dtype] = measured(loaded, lists, per_turn, rounds)
         if dtype == "fp32" and compare:
             more = dl19_lists(data, -(-compare // (documents * (documents - 1))), documents)
-            (shared, _, _), (whole, _, _) = (margins(loaded, more, share) for share in (True, False))
-            compared = agreement(shared, whole)
+            compared = agreement(*(margins(loaded, more, share).margins for share in (True, False)))
     return {
         "work": "label-shared-prefix",
         "date": datetime.date.today().isoformat(),
@@ -194,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default=SMOLLM2, help="a decoder-only model, as in a recipe")
     parser.add_argument("--pairs", type=int, default=180, help="pairs of one turn (180)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each (5)")
+    parser.add_argument("--dtypes", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
     parser.add_argument("--compare", type=int, default=0, help="pairs whose winners are compared besides")
     parser.add_argument("--smoke", action="store_true", help="a tiny model, a turn of 12 pairs")
     parser.add_argument("--out", type=Path, help="where the line goes; nowhere with --smoke")
@@ -204,7 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pairs, rounds = (12, 2) if chosen.smoke else (chosen.pairs, chosen.rounds)
     try:
         found = benchmark(
-            Path(folder), chosen.model, pairs=pairs, rounds=rounds, compare=chosen.compare, smoke=chosen.smoke
+            Path(folder),
+            chosen.model,
+            chosen.dtypes,
+            pairs=pairs,
+            rounds=rounds,
+            compare=chosen.compare,
+            smoke=chosen.smoke,
         )
     except InputError as error:
         parser.error(str(error))
@@ -212,7 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rates, tokens = each["pairs_per_second"], each["tokens_read"]
         print(
             f"{dtype}  whole {rates['whole']:>8.2f} pairs/s  shared {rates['shared']:>8.2f} pairs/s  "
-            f"{each['speedup']:.2f} times  {tokens['shared'] / tokens['whole']:.0%} of the tokens  "
+            f"{each['speedup']:.2f} times ({each['speedup_cpu']:.2f} by processor time)  "
+            f"{tokens['shared'] / tokens['whole']:.0%} of the tokens  "
             f"{each['same_winners']:.1%} same winners, margins within {each['largest_difference']:.2g}"
         )
     if found["compared_in_fp32"]:

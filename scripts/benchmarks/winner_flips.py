@@ -2,13 +2,14 @@
 
     INSTRUCT_DISTILL_DATA=FOLDER python scripts/benchmarks/winner_flips.py
 
-A prompt's answer should not depend on its neighbours. Asked are pairs of TREC DL 2019 (ten passages a query, cut
-to 100 words, both orders) in batches of 512, 2,048 and 8,192 tokens, and with shared beginnings where the model
-can: SmolLM2-135M-Instruct (``--model``), and a T5 of the shape of T5-base with random weights. Each in fp32 and in
-bf16. A winner is the answer with the higher logit; two equal ones are a tie, which is a winner of its own.
+A prompt's answer should not depend on its neighbours. Asked are pairs of TREC DL 2019 (ten passages a query,
+cut to 100 words, both orders) in batches of 512, 2,048 and 8,192 tokens, and with shared beginnings where
+the model can: SmolLM2-135M-Instruct (``--model``), and a T5 of the shape of T5-base with random weights.
+Each in fp32 and in bf16. A winner is the answer with the higher logit; two equal ones are a tie, which is a
+winner of its own.
 
-Printed is a Markdown table: against batches of 2,048 tokens, how many winners are others and by how much a margin
-differs at most; then the share of pairs whose winner is not the same in all batches.
+Printed is a Markdown table: against batches of 2,048 tokens, how many winners are others and by how much a
+margin differs at most; then the share of pairs whose winner is not the same in all batches.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def rows(name: str, dtype: str, loaded: LoadedModel, lists: Sequence[CandidateTe
     found: dict[tuple[int, bool], Margins] = {}
     for share in (False, True) if loaded.model.family == "decoder-only" else (False,):
         for tokens in SHAPES:
-            found[tokens, share] = margins(loaded, lists, share, tokens_per_batch=tokens)[0]
+            found[tokens, share] = margins(loaded, lists, share, tokens_per_batch=tokens).margins
     reference = found[REFERENCE, False]
     for (tokens, share), each in found.items():
         if (tokens, share) != (REFERENCE, False):
