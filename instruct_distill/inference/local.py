@@ -11,7 +11,7 @@ import torch
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.inference.generation import write_greedily
-from instruct_distill.inference.prefix_groups import prefix_groups
+from instruct_distill.inference.prefix_groups import PrefixGroup, prefix_groups
 from instruct_distill.inference.shared_prefix import answers_by_group, shares_prefixes
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.batch import by_length
@@ -156,7 +156,8 @@ class LocalEngine:
         """Yield (positions, answers) of each batch."""
         for encoder, rows, prompts in self._encoded(questions):
             answers = self._answers(encoder)
-            groups, alone = [], list(range(len(prompts)))
+            groups: list[PrefixGroup] = []
+            alone = list(range(len(prompts)))
             if isinstance(self.model, DecoderOnly) and self.shares_prefix and answers.single:
                 groups, alone = prefix_groups(prompts)
                 for batch, found in answers_by_group(

@@ -31,7 +31,7 @@ def read_prefixes(model: DecoderOnly, prefixes: Sequence[Sequence[int]]) -> Read
     """Read some beginnings in one batch, as :class:`DecoderOnly` reads prompts."""
     batch = pad(prefixes, model.pad_id, model.device)
     # without the config every layer keeps all tokens, whatever its window is
-    cache = DynamicCache()
+    cache: Any = DynamicCache()
     decoder = model.model.get_decoder()
     decoder(input_ids=batch.ids, use_cache=True, **{_cache_name(decoder): cache})
     return ReadPrefixes([(layer.keys, layer.values) for layer in cache.layers], batch.lengths)
@@ -59,7 +59,7 @@ def answers_after(
     batch = pad(tails, model.pad_id, model.device)
     lengths = read.lengths[torch.tensor(owners, device=model.device)]
     longest = int(lengths.max())
-    layers = [
+    layers: list[Any] = [
         _Remembered(keys[:, :, :longest], values[:, :, :longest], _runs(owners))
         for keys, values in read.layers
     ]
@@ -77,21 +77,23 @@ def answers_after(
     return model.project(rows, [continuation[0] for continuation in answers.continuations])
 
 
-class _Remembered(DynamicLayer):
+class _Remembered(DynamicLayer):  # type: ignore[no-untyped-call]
     """A layer's keys and values of the prefixes, which each prompt sees before its own; nothing is added."""
 
     def __init__(
         self, keys: torch.Tensor, values: torch.Tensor, runs: Sequence[tuple[int, int, int]]
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.keys, self.values = keys, values
+        self._remembered = keys, values
         self.is_initialized = True
         self._runs = runs
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._before(self.keys, key_states), self._before(self.values, value_states)
+        keys, values = self._remembered
+        return self._before(keys, key_states), self._before(values, value_states)
 
     def _before(self, old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         """[prompts, key heads, longest prefix + tail, width], copied once."""
@@ -112,5 +114,5 @@ def _runs(owners: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _cache_name(decoder: Any) -> str:
-    """Its argument's name: transformers calls it ``cache`` since 5.2x, ``past_key_values`` before."""
+    """The name of its argument: ``cache``, and ``past_key_values`` in earlier releases of transformers 5."""
     return "cache" if "cache" in inspect.signature(decoder.forward).parameters else "past_key_values"

@@ -86,7 +86,8 @@ def tiny_llama(data: Path) -> LoadedModel:
     )
     with torch.random.fork_rng():
         torch.manual_seed(13)
-        model = LlamaForCausalLM(config).eval()
+        make: Any = LlamaForCausalLM
+        model = make(config).eval()
     return LoadedModel(DecoderOnly(model, tokenizer.pad_token_id), tokenizer, "random", "")
 
 
