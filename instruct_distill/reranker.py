@@ -124,7 +124,7 @@ class Reranker:
                 folder,
                 dtype=dtype,
                 device=None if each is None else torch.device(each),
-                local_files_only=True,
+                local_files_only=local_files_only,
             )._replace(name=name)
             for each in devices
         ]

@@ -1,4 +1,4 @@
-"""What a student on disk is: a Hugging Face model folder with its tokenizer and ``reranker.json``."""
+"""What a student on disk is: a Hugging Face model (or adapter) folder, its tokenizer and ``reranker.json``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -17,6 +17,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.files import read_json, write_json
 from instruct_distill.inference.score_rules import ScoreRule
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.models.lora import adapter_weights, has_lora, write_adapter
 from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.schema import parameters
@@ -50,6 +51,8 @@ class StudentRecord:
     """What it was trained on and how, as plain values."""
     probability: Calibration | None = None
     """How a score becomes a probability; None where no lists were held back to fit it on."""
+    weights: Literal["whole", "adapter"] = "whole"
+    """A whole model, or a LoRA adapter that is loaded with the base model at its revision."""
     library_version: str = __version__
     """The version that wrote the folder."""
 
@@ -75,11 +78,17 @@ def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> N
     try:
         temporary.mkdir(parents=True)
         with _for_cross_encoder(loaded, record):
-            loaded.model.model.save_pretrained(temporary)
+            if has_lora(loaded.model):
+                write_adapter(temporary, loaded.model)
+                expected, elsewhere = adapter_weights(loaded.model), set()
+            else:
+                loaded.model.model.save_pretrained(temporary)
+                expected = loaded.model.model.state_dict()
+                elsewhere = set(getattr(loaded.model.model, "all_tied_weights_keys", None) or {})
             loaded.tokenizer.save_pretrained(temporary)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{folder}: the student cannot be written ({error})") from None
-    _compare_shapes(temporary, loaded.model.model)
+    _compare_shapes(temporary, expected, elsewhere)
     write_json(temporary / RECORD, record.as_dict())
     if folder.exists():
         shutil.rmtree(folder)
@@ -133,15 +142,14 @@ def read_record(folder: str | os.PathLike[str]) -> StudentRecord:
     return record
 
 
-def _compare_shapes(folder: Path, model: Any) -> None:
+def _compare_shapes(folder: Path, expected: dict[str, Any], tied: set[str]) -> None:
     """Make sure that every weight is in the files with its shape: empty or missing tensors are found now."""
     written: dict[str, tuple[int, ...]] = {}
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (a safetensors handle is no mapping)
                 written[name] = tuple(tensors.get_slice(name).get_shape())
-    tied = set(getattr(model, "all_tied_weights_keys", None) or {})
-    for name, tensor in model.state_dict().items():
+    for name, tensor in expected.items():
         if name in written and written[name] != tuple(tensor.shape):
             raise InputError(
                 f"{folder}: {name} was written as {written[name]}, the model has {tuple(tensor.shape)}"

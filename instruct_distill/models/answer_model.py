@@ -36,6 +36,10 @@ class AnswerModel(nn.Module, ABC):
         device: torch.device = next(self.model.parameters()).device
         return device
 
+    def head_modules(self) -> list[str]:
+        """Return the names of layers that are no part of the language model, and are always trained whole."""
+        return []
+
     def forward(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
         """Return the score of each answer to each prompt.
 

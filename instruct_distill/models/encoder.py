@@ -44,6 +44,14 @@ class Encoder(AnswerModel):
         longest: int | None = getattr(self.model.config, "max_position_embeddings", None)
         return longest
 
+    def head_modules(self) -> list[str]:
+        """See :class:`AnswerModel`: what stands outside the encoder proper, and its pooler."""
+        prefix = self.model.base_model_prefix
+        names = [name for name, _ in self.model.named_children() if name != prefix]
+        if getattr(self.model.base_model, "pooler", None) is not None:
+            names.append(f"{prefix}.pooler")
+        return [name for name in names if any(True for _ in self.model.get_submodule(name).parameters())]
+
     def forward(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
         """Return the head's output, float32 [prompts, 1], with a graph where gradients are on.
 

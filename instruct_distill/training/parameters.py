@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from instruct_distill.losses.signature import complete_parameters
+from instruct_distill.models.lora_parameters import LoraParameters
 from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
@@ -42,6 +43,8 @@ class StudentParameters:
     """Number format when it scores: bf16 where the machine has it natively, else fp32, or as said."""
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch when it scores."""
+    lora: LoraParameters | None = None
+    """Small matrices beside the weights, which alone are trained; all weights if left out."""
 
     @field_validator("prompt")
     @classmethod
@@ -179,6 +182,9 @@ class TrainingParameters:
     tokens_per_micro_batch: int = Field(default=4096, gt=0)
     """Tokens whose activations are in memory at one time (SmolLM2-135M: 0.75 MB a token); longer lists use
     gradient caching, which costs a second forward pass."""
+    gradient_checkpointing: bool = False
+    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth of
+    the memory for a third more time."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
     keep: Annotated[int, Field(ge=1)] | Literal["all"] = 1
