@@ -13,7 +13,7 @@ from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.plan_sample import Measured, measure_student, measure_teacher, sample_lists
 from instruct_distill.recipe import Recipe
-from instruct_distill.teachers.budgets import SHARES, budgets, usual_length
+from instruct_distill.teachers.budgets import FLIPS, SHARES, Budget, budgets, usual_length
 from instruct_distill.teachers.labelling import prompt_of, strategy_of
 from instruct_distill.teachers.sampled_pairs import SampledPairs
 from instruct_distill.teachers.strategy import Strategy
@@ -25,6 +25,8 @@ _CHECKPOINT_BYTES = 12
 _UNITS = ("", "k", "M", "G", "T")
 _STUDENT_BYTES = 4
 """A weight of the student, at most."""
+_CLOSE = 0.9
+"""Kendall τ from which an order is called that of all pairs."""
 
 
 class _Counts(NamedTuple):
@@ -195,16 +197,27 @@ def _budget_table(recipe: Recipe, strategy: Strategy, lengths: Sequence[int]) ->
     if not rows:
         return []
     lines = [
-        f"budgets   of sampled_pairs at depth {depth}: Kendall tau to all pairs, by simulated teachers",
-        "          share        prompts   no noise   20% of answers flipped",
+        f"budgets   of sampled_pairs at depth {depth}: Kendall tau to all pairs, by simulated teachers that "
+        f"answer {', '.join(f'{flips:.0%}' for flips in FLIPS)} of their prompts wrongly",
+        f"          share        prompts {''.join(f'{flips:>7.0%}' for flips in FLIPS)}",
     ]
     for row in rows:
         here = row.share == own or (own is None and row.share == 1.0)
-        lines.append(
-            f"          {row.share:>5.0%} {row.prompts:>14,} {row.without_noise:>10.2f} "
-            f"{row.with_flips:>24.2f}{'   <- this recipe' if here else ''}"
-        )
-    return lines
+        taus = "".join(f"{tau:>7.2f}" for tau in row.agreement)
+        mark = "   <- this recipe" if here else ""
+        lines.append(f"          {row.share:>5.0%} {row.prompts:>14,} {taus}{mark}")
+    return lines + [
+        _warning(row, rows, depth) for row in rows if row.share == own and row.agreement[0] < _CLOSE
+    ]
+
+
+def _warning(own: Budget, rows: Sequence[Budget], depth: int) -> str:
+    enough = next(row for row in rows if row.agreement[0] >= _CLOSE)
+    return (
+        f"          at depth {depth} this recipe's budget gives another order than all pairs (tau "
+        f"{own.agreement[0]:.2f}) even where no answer is wrong; {enough.share:.0%} of the pairs give "
+        f"{enough.agreement[0]:.2f}"
+    )
 
 
 def _rounded(number: float) -> str:
