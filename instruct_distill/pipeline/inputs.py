@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from instruct_distill.evaluation.task_data import TaskQueries, candidate_documents, task_queries
+from instruct_distill.query_writing.files import read_written
 from instruct_distill.recipe import Recipe
 from instruct_distill.records import Document, Qrels, Query, Run
 from instruct_distill.sources import open_collection
@@ -34,8 +35,14 @@ class Inputs:
 
     @cached_property
     def queries(self) -> list[Query]:
-        """The queries that are labelled."""
+        """The queries that are labelled.
+
+        Raises:
+            InputError: they are to be written by a model, and are not there yet.
+        """
         recipe = self.recipe
+        if recipe.queries.generate:
+            return [query for query, _ in read_written(self.folder / "queries.jsonl")]
         return select_queries(self.collection, recipe.queries, seed=recipe.seed, default_split="train")
 
     @cached_property
@@ -74,6 +81,8 @@ class Inputs:
             split = self.recipe.queries.split or ("train" if "train" in self.collection.splits() else None)
             return self.collection.qrels(split)
 
-        return Context(
-            qrels, lambda: [query.query_id for query in self.collection.queries()], seed=self.recipe.seed
-        )
+        def query_ids() -> list[str]:
+            written = self.recipe.queries.generate
+            return [query.query_id for query in (self.queries if written else self.collection.queries())]
+
+        return Context(qrels, query_ids, seed=self.recipe.seed)

@@ -64,6 +64,13 @@ class Collection(ABC):
     def fingerprint(self) -> str:
         """Return a hex digest that changes when the source's documents change, without reading them all."""
 
+    def no_queries(self, files: str) -> InputError:
+        """Return the error of a collection that was asked for queries and has none."""
+        return InputError(
+            f"{self.name}: no queries (there is no {files}); to train without queries of your own, have a "
+            "model write some: queries: {generate: 1000, model: ...}"
+        )
+
     def check_split(self, split: str | None) -> str | None:
         """Return the split as it is.
 
