@@ -27,7 +27,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
             number, or a document that the query has already; the message has file and line.
     """
     lists: dict[str, list[tuple[int, ScoredDocument]]] = {}
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[str, dict[str, int]] = {}
     for number, line in read_lines(path):
         fields = _FIELD.findall(line)
         if len(fields) != 6:
@@ -43,7 +43,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
                 f"{path} line {number}: rank {rank_text!r} is not a whole number "
                 "(a run has the fields query Q0 document rank score tag)"
             ) from None
-        first = seen.setdefault((query_id, doc_id), number)
+        first = seen.setdefault(query_id, {}).setdefault(doc_id, number)
         if first != number:
             raise InputError(
                 f"{path} line {number}: document {doc_id!r} is in the list of query {query_id!r} already "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from instruct_distill.candidates import retrieve
@@ -10,6 +11,7 @@ from instruct_distill.evaluation.parameters import EvaluationParameters
 from instruct_distill.records import Document, Qrels, Query, Run
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.document_store import DocumentStore
 from instruct_distill.sources.parameters import QueriesParameters
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.queries import check_judgements, sample_queries, select_queries, select_split
@@ -73,12 +75,33 @@ def candidate_documents(collection: Collection, candidates: Run) -> dict[str, Do
     Raises:
         InputError: a candidate is not in the collection.
     """
-    wanted = dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
+    wanted = _wanted(candidates)
     found = collection.fetch(wanted)
+    _check_found(collection, wanted, found)
+    return found
+
+
+def stored_documents(collection: Collection, candidates: Run) -> DocumentStore:
+    """Return the same for more documents than memory should hold: they are on the disk.
+
+    Raises:
+        InputError: a candidate is not in the collection.
+    """
+    wanted = _wanted(candidates)
+    found = DocumentStore(collection.pick(wanted))
+    if len(found) < len(wanted):
+        _check_found(collection, wanted, found)
+    return found
+
+
+def _wanted(candidates: Run) -> dict[str, None]:
+    return dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
+
+
+def _check_found(collection: Collection, wanted: dict[str, None], found: Container[str]) -> None:
     missing = [doc_id for doc_id in wanted if doc_id not in found]
     if missing:
         raise InputError(
             f"{collection.name}: {len(missing)} of {len(wanted)} candidates are not in the collection "
             f"(the first: {missing[0]!r}); the candidates belong to another collection"
         )
-    return found

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import overload
 
-from instruct_distill.evaluation.task_data import TaskQueries, candidate_documents, task_queries
+from instruct_distill.evaluation.task_data import TaskQueries, stored_documents, task_queries
 from instruct_distill.query_writing.files import read_written
 from instruct_distill.recipe import Recipe
 from instruct_distill.records import Document, Qrels, Query, Run
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.document_store import DocumentStore
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.queries import select_queries
 from instruct_distill.teachers.labelling import CandidateTexts
 from instruct_distill.teachers.strategy import Context
 from instruct_distill.trec import read_run
+
+
+class CandidateLists(Sequence[CandidateTexts]):
+    """Queries with the texts of their candidates; the texts of a list are read when it is asked for.
+
+    Args:
+        queries: the queries, in their order.
+        candidates: the list of each.
+        documents: the texts.
+    """
+
+    def __init__(self, queries: Sequence[Query], candidates: Run, documents: Mapping[str, Document]) -> None:
+        self._queries, self._candidates, self._documents = queries, candidates, documents
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of documents of each list."""
+        return [len(self._candidates[query.query_id]) for query in self._queries]
+
+    @property
+    def query_ids(self) -> list[str]:
+        """The query of each list."""
+        return [query.query_id for query in self._queries]
+
+    @overload
+    def __getitem__(self, index: int) -> CandidateTexts: ...
+    @overload
+    def __getitem__(self, index: slice) -> CandidateLists: ...
+    def __getitem__(self, index: int | slice) -> CandidateTexts | CandidateLists:
+        """Read the texts of a list; of several lists none yet."""
+        if isinstance(index, slice):
+            return CandidateLists(self._queries[index], self._candidates, self._documents)
+        query = self._queries[index]
+        ranked = self._candidates[query.query_id]
+        return CandidateTexts(query, tuple(self._documents[document.doc_id] for document in ranked))
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
 
 class Inputs:
@@ -57,20 +98,13 @@ class Inputs:
         return {query.query_id: found.get(query.query_id, []) for query in self.queries}
 
     @cached_property
-    def documents(self) -> dict[str, Document]:
-        """The texts of all candidates that are labelled.
+    def documents(self) -> DocumentStore:
+        """The texts of all candidates that are labelled; they are on the disk, not in memory."""
+        return stored_documents(self.collection, self.candidates)
 
-        They are read at once and stay in memory, the one thing of labelling that grows with the number of
-        queries: about 6 GB for 100,000 queries with ten MS MARCO passages each.
-        """
-        return candidate_documents(self.collection, self.candidates)
-
-    def lists(self) -> list[CandidateTexts]:
+    def lists(self) -> CandidateLists:
         """Return the queries with the texts of their candidates."""
-        return [
-            CandidateTexts(query, tuple(self.documents[d.doc_id] for d in self.candidates[query.query_id]))
-            for query in self.queries
-        ]
+        return CandidateLists(self.queries, self.candidates, self.documents)
 
     def context(self) -> Context:
         """Return what teacher strategies may look at."""

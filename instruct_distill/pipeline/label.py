@@ -29,12 +29,13 @@ def label_candidates(inputs: Inputs) -> dict[str, Any]:
     teacher = load_teacher(parameters, inputs.context())
     lists = inputs.lists()
     chunks = chunk(
-        [teacher.strategy.prompts(len(item.documents)) for item in lists], parameters.prompts_per_chunk
+        [teacher.strategy.prompts(length) for length in lists.lengths], parameters.prompts_per_chunk
     )
+    query_ids = lists.query_ids
     store = LabelStore(
         inputs.folder / "labels.jsonl",
         teacher.fingerprint(lists),
-        [[lists[i].query.query_id for i in positions] for positions in chunks],
+        [[query_ids[i] for i in positions] for positions in chunks],
         rank=rank,
         processes=processes,
     )

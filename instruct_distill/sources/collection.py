@@ -32,17 +32,20 @@ class Collection(ABC):
     def documents(self) -> Iterator[Document]:
         """Yield every document in the source's order; memory does not grow with the collection."""
 
-    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
-        """Return the documents of these ids; ids that the collection lacks are not in the result."""
+    def pick(self, doc_ids: Iterable[str]) -> Iterator[Document]:
+        """Yield the documents of these ids, in any order; ids that the collection lacks are passed over."""
         wanted = set(doc_ids)
-        found: dict[str, Document] = {}
         if wanted:
             for document in self.documents():
                 if document.doc_id in wanted:
-                    found[document.doc_id] = document
-                    if len(found) == len(wanted):
-                        break
-        return found
+                    yield document
+                    wanted.remove(document.doc_id)
+                    if not wanted:
+                        return
+
+    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
+        """Return the documents of these ids; ids that the collection lacks are not in the result."""
+        return {document.doc_id: document for document in self.pick(doc_ids)}
 
     def qrels(self, split: str | None = None) -> Qrels | None:
         """Return the judgements of a split, or None where the source has none."""
