@@ -50,7 +50,8 @@ class TeacherParameters:
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch."""
     prompts_per_chunk: int = Field(default=512, gt=0)
-    """Prompts after which labels are written: the unit of batching, resuming and dealing to processes."""
+    """Prompts after which labels are written: the unit of batching, resuming and dealing to processes.
+    Strategies that ask little at a time (sorts, windows) take in more, for full batches."""
 
     @field_validator("strategy")
     @classmethod
