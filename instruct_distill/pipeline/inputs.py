@@ -9,7 +9,7 @@ from typing import overload
 from instruct_distill.evaluation.task_data import TaskQueries, stored_documents, task_queries
 from instruct_distill.query_writing.files import read_written
 from instruct_distill.recipe import Recipe
-from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.records import Document, Qrels, Query
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.document_store import DocumentStore
@@ -17,7 +17,7 @@ from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.queries import select_queries
 from instruct_distill.teachers.labelling import CandidateTexts
 from instruct_distill.teachers.strategy import Context
-from instruct_distill.trec import read_run
+from instruct_distill.trec import RunFile
 
 
 class CandidateLists(Sequence[CandidateTexts]):
@@ -29,13 +29,15 @@ class CandidateLists(Sequence[CandidateTexts]):
         documents: the texts.
     """
 
-    def __init__(self, queries: Sequence[Query], candidates: Run, documents: Mapping[str, Document]) -> None:
+    def __init__(
+        self, queries: Sequence[Query], candidates: RunFile, documents: Mapping[str, Document]
+    ) -> None:
         self._queries, self._candidates, self._documents = queries, candidates, documents
 
     @property
     def lengths(self) -> list[int]:
         """The number of documents of each list."""
-        return [len(self._candidates[query.query_id]) for query in self._queries]
+        return [self._candidates.count(query.query_id) for query in self._queries]
 
     @property
     def query_ids(self) -> list[str]:
@@ -51,7 +53,7 @@ class CandidateLists(Sequence[CandidateTexts]):
         if isinstance(index, slice):
             return CandidateLists(self._queries[index], self._candidates, self._documents)
         query = self._queries[index]
-        ranked = self._candidates[query.query_id]
+        ranked = self._candidates.get(query.query_id, [])
         return CandidateTexts(query, tuple(self._documents[document.doc_id] for document in ranked))
 
     def __len__(self) -> int:
@@ -92,10 +94,9 @@ class Inputs:
         return [task_queries(task, seed=self.recipe.seed) for task in self.recipe.evaluation]
 
     @cached_property
-    def candidates(self) -> Run:
-        """The lists that are labelled, as in the candidate file; empty for queries that found nothing."""
-        found = read_run(self.folder / "candidates.trec")
-        return {query.query_id: found.get(query.query_id, []) for query in self.queries}
+    def candidates(self) -> RunFile:
+        """The lists that are labelled, in the candidate file; queries that found nothing are not in it."""
+        return RunFile(self.folder / "candidates.trec")
 
     @cached_property
     def documents(self) -> DocumentStore:

@@ -87,7 +87,8 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
 def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[str], _Counts]:
     recipe, teacher = inputs.recipe, inputs.recipe.teacher
     if retrieved:
-        lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
+        lengths = [inputs.candidates.count(query.query_id) for query in inputs.queries]
+        known = "from the candidate file"
     else:
         queries = recipe.queries.generate or len(inputs.queries)
         lengths, known = [recipe.candidates.depth] * queries, "at most"

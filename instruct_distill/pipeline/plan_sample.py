@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,7 +14,7 @@ from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.labels import to_line
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.query_writing.parameters import TrainingQueriesParameters
-from instruct_distill.records import Document, ListLabel, Query, Run
+from instruct_distill.records import Document, ListLabel, Query, ScoredDocument
 from instruct_distill.sources.collection import Collection
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
 from instruct_distill.teachers.parameters import TeacherParameters
@@ -29,7 +29,7 @@ _WRITTEN = 200
 
 def sample_lists(
     queries: Sequence[Query],
-    candidates: Run,
+    candidates: Mapping[str, list[ScoredDocument]],
     collection: Collection,
     prompts: Callable[[int], int],
     *,

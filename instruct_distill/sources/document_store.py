@@ -15,20 +15,20 @@ class DocumentStore(Mapping[str, Document]):
     else ``/var/tmp``, without a name, so that it is gone when the process ends, however it ends.
 
     Args:
-        documents: what is kept; ids are different.
+        documents: what is kept.
     """
 
-    def __init__(self, documents: Iterable[Document]) -> None:
+    def __init__(self, documents: Iterable[Document] = ()) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
-        run = self._database.execute
-        run("PRAGMA journal_mode = OFF")
-        run("CREATE TABLE documents (doc_id TEXT, text TEXT, title TEXT)")
-        run("BEGIN")
-        self._database.executemany("INSERT INTO documents VALUES (?, ?, ?)", documents)
-        # an index that is made at the end is sorted once, not page by page
-        run("CREATE UNIQUE INDEX by_id ON documents (doc_id)")
-        run("COMMIT")
-        self._count: int = run("SELECT count(*) FROM documents").fetchone()[0]
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE documents (doc_id TEXT UNIQUE, text TEXT, title TEXT)")
+        self.add(documents)
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Put documents in; one whose id is there already changes nothing."""
+        self._database.execute("BEGIN")
+        self._database.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", documents)
+        self._database.execute("COMMIT")
 
     def __getitem__(self, doc_id: str) -> Document:
         """Read one document."""
@@ -42,7 +42,12 @@ class DocumentStore(Mapping[str, Document]):
         return (doc_id for (doc_id,) in self._database.execute("SELECT doc_id FROM documents ORDER BY rowid"))
 
     def __len__(self) -> int:
-        return self._count
+        count: int = self._database.execute("SELECT count(*) FROM documents").fetchone()[0]
+        return count
+
+    def __contains__(self, doc_id: object) -> bool:
+        found = self._database.execute("SELECT 1 FROM documents WHERE doc_id = ?", (doc_id,)).fetchone()
+        return found is not None
 
     def values(self) -> ValuesView[Document]:
         """Return a view that reads the documents in the order in which they came."""

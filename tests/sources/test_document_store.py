@@ -41,3 +41,9 @@ def test_reading_goes_on_while_others_read() -> None:
     assert [(one.doc_id, len(list(store.values()))) for one in store.values()] == [
         (document.doc_id, 4) for document in DOCUMENTS
     ]
+
+
+def test_more_are_added_and_none_twice() -> None:
+    store = DocumentStore(DOCUMENTS[:2])
+    store.add([DOCUMENTS[1]._replace(text="another"), *DOCUMENTS[2:]])
+    assert list(store.values()) == DOCUMENTS
