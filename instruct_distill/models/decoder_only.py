@@ -25,7 +25,8 @@ class DecoderOnly(AnswerModel):
         """See :class:`AnswerModel`; the answers' common prefix is the end of the prompt already."""
         batch = pad(prompts, self.pad_id, self.device)
         hidden = self._hidden(batch.ids)
-        return hidden[torch.arange(len(prompts), device=hidden.device), batch.lengths - 1]
+        last = batch.lengths.to(hidden.device) - 1  # another device where a model is split over several
+        return hidden[torch.arange(len(prompts), device=hidden.device), last]
 
     def continuation_rows(
         self,

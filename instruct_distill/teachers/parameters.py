@@ -43,6 +43,9 @@ class TeacherParameters:
     """Take the collection's judgements as labels (a supervised baseline)."""
     dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
     """Number format of the model: bf16 where the machine has it natively, else fp32, or as said."""
+    devices: Literal["one", "split"] = "one"
+    """one: each process has the whole model on its own GPU; split: its layers are spread over all GPUs of the
+    machine, for a model too large for one, and there is one process a machine."""
     max_length: int = Field(default=512, gt=0)
     """The longest prompt in tokens."""
     document_words: int | None = Field(default=None, gt=0)
