@@ -39,6 +39,10 @@ def evaluate(
             "more, what the wording changes.",
         ),
     ] = None,
+    document_words: Annotated[
+        int | None,
+        typer.Option("--document-words", help="With --prompts: words of a document that are shown at most."),
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option("--strategy", help="Rank as a teacher does: allpairs, heapsort, query_generation, ..."),
@@ -72,7 +76,11 @@ def evaluate(
     chosen = [metric.strip() for metric in metrics.split(",")] if metrics else None
     sections = task_sections(tasks, depth=depth, metrics=chosen)
     wordings = _prompts(prompts)
-    rankers = _teachers(model, strategy, wordings) if strategy else _rerankers(model, wordings)
+    rankers = (
+        _teachers(model, strategy, wordings, document_words)
+        if strategy
+        else _rerankers(model, wordings, document_words)
+    )
     results = []
     for section in sections:
         results.append(
@@ -182,19 +190,23 @@ def _prompts(given: str | None) -> list[Prompt]:
     return found
 
 
-def _rerankers(model: str, prompts: Sequence[Prompt]) -> dict[str, Ranker]:
+def _rerankers(model: str, prompts: Sequence[Prompt], document_words: int | None) -> dict[str, Ranker]:
     """The model in its own wording, or in each of the given ones."""
     from instruct_distill.reranker import Reranker
     from instruct_distill.student_folder import RECORD
 
     if not prompts:
-        return {model: Reranker.from_pretrained(model)}
+        return {model: Reranker.from_pretrained(model, document_words=document_words)}
     known = os.path.exists(os.path.join(model, RECORD))
-    loaded = Reranker.from_pretrained(model, prompt=None if known else prompts[0])
+    loaded = Reranker.from_pretrained(
+        model, prompt=None if known else prompts[0], document_words=document_words
+    )
     return {prompt.name: loaded.with_prompt(prompt) for prompt in prompts}
 
 
-def _teachers(model: str, strategy: str, prompts: Sequence[Prompt]) -> dict[str, Ranker]:
+def _teachers(
+    model: str, strategy: str, prompts: Sequence[Prompt], document_words: int | None
+) -> dict[str, Ranker]:
     """The model as a teacher, in the strategy's own wording or in each of the given ones."""
     from instruct_distill.inference.local import LocalEngine
     from instruct_distill.pipeline.teacher import load_teacher
@@ -204,7 +216,10 @@ def _teachers(model: str, strategy: str, prompts: Sequence[Prompt]) -> dict[str,
     from instruct_distill.teachers.strategy import Context
 
     wordings: list[Prompt | None] = [*prompts] or [None]
-    sections = [TeacherParameters(model=model, strategy=strategy, prompt=prompt) for prompt in wordings]
+    sections = [
+        TeacherParameters(model=model, strategy=strategy, prompt=prompt, document_words=document_words)
+        for prompt in wordings
+    ]
     teacher = load_teacher(sections[0], Context(qrels=lambda: None, query_ids=list))
     assert isinstance(teacher.engine, LocalEngine)
     rankers: dict[str, Ranker] = {}

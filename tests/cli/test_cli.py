@@ -31,11 +31,14 @@ VERBS = (
     "validate",
     "plan",
     "evaluate",
+    "export",
+    "init",
     "tasks",
     "compare",
     "rank",
     "publish",
     "report",
+    "serve",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
@@ -137,7 +140,7 @@ def test_the_help_lists_every_verb(command: Command) -> None:
     [
         (["bogus"], "No such command 'bogus'"),
         (["run"], "Missing argument"),
-        (["rank", "folder"], "Missing option"),
+        (["publish", "folder"], "Missing option"),
         (["evaluate", "folder", "beir:x", "--depth", "ten"], "'--depth'"),
         (["run", "r.yaml", "--smok"], "No such option"),
     ],
@@ -389,6 +392,22 @@ def test_what_cannot_be_evaluated(
     command: Command, student: Path, task: str, depth: str, message: str
 ) -> None:
     assert message in command.fails("evaluate", str(student), task, "--depth", depth)
+
+
+def test_rank_of_a_run_goes_to_a_file(command: Command, student: Path) -> None:
+    files = EXAMPLE / "files"
+    arguments = ["rank", str(student), "--run", f"{files}/candidates.trec"]
+    texts = ["--queries", f"{files}/queries.tsv", "--documents", f"{files}/documents.tsv"]
+    code, _, _ = command(*arguments, *texts, "--output", "out.trec", "--top-k", "2")
+    assert code == 0
+    found = read_run(command.folder / "out.trec")
+    given = read_run(files / "candidates.trec")
+    assert found.keys() == given.keys()
+    assert all({d.doc_id for d in found[q]} <= {d.doc_id for d in given[q]} for q in given)
+    assert command.fails(*arguments, "--documents", "x").endswith("--run needs --queries")
+    assert command.fails(*arguments).endswith("--run needs --documents")
+    assert "rank takes one of" in command.fails("rank", str(student))
+    assert "rank takes one of" in command.fails(*arguments, "--query", "q")
 
 
 def test_rank_prints_rank_score_and_text(command: Command, student: Path) -> None:
