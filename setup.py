@@ -21,6 +21,7 @@ CORE = [
     "ir-datasets>=0.5.9",
     "matplotlib>=3.9",
     "numpy>=1.26",
+    "peft>=0.18",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
@@ -34,6 +35,9 @@ CORE = [
     "typing_extensions>=4.12",
 ]
 GGUF = ["gguf>=0.17"]
+HTTP = ["anyio>=4", "openai>=1.109"]
+QLORA = ["bitsandbytes>=0.46"]
+ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.3"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
 INTEGRATIONS = {
     "pyterrier": ["python-terrier>=1.0"],
@@ -46,7 +50,10 @@ DEV = [
     *(package for packages in INTEGRATIONS.values() for package in packages),
     "cohere>=5",
     "httpx>=0.27",
+    "mkdocs-material>=9.5",
     "sentence-transformers>=5",
+    *HTTP,
+    *ONNX,
     *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
@@ -72,6 +79,14 @@ setup(
         "instruct_distill.serving": ["page.html"],
     },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "serve": SERVE, **INTEGRATIONS, "dev": DEV},
+    extras_require={
+        "gguf": GGUF,
+        "http": HTTP,
+        "onnx": ONNX,
+        "qlora": QLORA,
+        "serve": SERVE,
+        **INTEGRATIONS,
+        "dev": DEV,
+    },
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

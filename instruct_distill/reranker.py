@@ -16,10 +16,11 @@ from instruct_distill.inference.score_rules import ScoreRule, student_score
 from instruct_distill.inference.windows import windows_of
 from instruct_distill.known_rerankers import Usage
 from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.models.onnx import is_onnx, load_onnx
 from instruct_distill.models.precision import dtype_name
 from instruct_distill.probability import Calibration, probabilities
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.reranker_files import check_weights, download, usage_of
 
@@ -54,6 +55,7 @@ class Reranker:
         tokens_per_batch: int = 4096,
         calibration: Calibration | None = None,
     ) -> None:
+        check_pointwise(prompt, score, purpose="a reranker")
         copies = [loaded] if isinstance(loaded, LoadedModel) else list(loaded)
         self._loaded = copies[0]
         self.name = self._loaded.name
@@ -85,8 +87,9 @@ class Reranker:
     ) -> Reranker:
         """Load a student, or a reranker that others published.
 
-        Without ``reranker.json`` the paper's ``fireballoon/rank-flan-t5-*`` and ``castorini/monot5-*`` are
-        known by config and card; any other model needs ``prompt``.
+        Without ``reranker.json`` the paper's ``fireballoon/rank-flan-t5-*``, ``castorini/monot5-*`` and the
+        cross-encoders of sentence-transformers are known by config and card; any other model needs ``prompt``
+        (``prompt="pair"`` for an encoder with one label).
 
         Args:
             id_or_folder: a folder that training wrote, or a hub id.
@@ -96,7 +99,8 @@ class Reranker:
             dtype: ``auto`` (bf16 where the device has it natively, else fp32), ``bf16`` or ``fp32``.
             local_files_only: never ask the network; a local folder never does.
             prompt: for a model without ``reranker.json``: a pointwise prompt or its name.
-            score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out.
+            score: with ``prompt``: how answer logits become a score; ``yes_logit`` if left out,
+                or ``head`` for a pair.
             max_length: with ``prompt``: the longest prompt in tokens; 512 if left out.
             document_words: with ``prompt``: words of a document that are shown at most; all if left out.
 
@@ -117,11 +121,13 @@ class Reranker:
         check_weights(folder, name)
         devices = device if isinstance(device, (list, tuple)) else [device]
         copies = [
-            load_model(
+            load_onnx(folder, name)
+            if is_onnx(folder)
+            else load_model(
                 folder,
                 dtype=dtype,
                 device=None if each is None else torch.device(each),
-                local_files_only=True,
+                local_files_only=local_files_only,
             )._replace(name=name)
             for each in devices
         ]
@@ -157,7 +163,6 @@ class Reranker:
             InputError: the prompt is not known, or is not a pointwise one.
         """
         chosen = named_prompt(prompt) if isinstance(prompt, str) else prompt
-        check_prompt(chosen, documents=1, answers=True, purpose="a reranker")
         return Reranker(self._loaded, chosen, score=self._rule, **self._limits)
 
     @property

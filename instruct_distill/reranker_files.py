@@ -6,7 +6,8 @@ import os
 
 from instruct_distill.errors import InputError
 from instruct_distill.known_rerankers import CARD, Usage, known_usage
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.models.onnx import is_onnx
+from instruct_distill.prompts.prompt import Prompt, named_prompt
 from instruct_distill.student_folder import RECORD, read_record
 
 
@@ -22,8 +23,7 @@ def usage_of(folder: str, name: str, prompt: str | Prompt | None) -> tuple[Usage
         return usage, record.family
     if prompt is not None:
         given = named_prompt(prompt) if isinstance(prompt, str) else prompt
-        check_prompt(given, documents=1, answers=True, purpose="a reranker")
-        return Usage(given), None
+        return Usage(given, "head" if given.is_pair else "yes_logit"), None
     known = known_usage(folder, name)
     if known is None:
         raise InputError(
@@ -36,13 +36,14 @@ def usage_of(folder: str, name: str, prompt: str | Prompt | None) -> tuple[Usage
 
 def check_weights(folder: str, name: str) -> None:
     """Say at once what to do about a repository that only has pickled weights: they are never loaded."""
-    if any(file.endswith(".safetensors") for file in os.listdir(folder)):
+    if is_onnx(folder) or any(file.endswith(".safetensors") for file in os.listdir(folder)):
         return
     where = f"the folder {folder}" if folder == name else "its repository, or what is cached of it,"
     raise InputError(
         f"{name}: {where} holds no .safetensors weights, and pickled ones (pytorch_model.bin), which can run "
         "code, are not loaded (castorini/monot5-* have nothing else). Convert them once, if you trust them: "
-        "AutoModelForSeq2SeqLM.from_pretrained(NAME).save_pretrained(FOLDER), the same with AutoTokenizer, "
+        "AutoModelForSeq2SeqLM.from_pretrained(NAME).save_pretrained(FOLDER), for a cross-encoder "
+        "AutoModelForSequenceClassification, the same with AutoTokenizer, "
         f"copy {CARD} beside them, and load FOLDER"
     )
 

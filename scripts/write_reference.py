@@ -15,6 +15,7 @@ import sys
 import textwrap
 import typing
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def field_docs(section: type) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
     body = typing.cast(ast.ClassDef, tree.body[0]).body
     found = {}
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
             text = getattr(following.value, "value", None)
             if isinstance(statement.target, ast.Name) and isinstance(text, str):
@@ -59,9 +60,10 @@ def default_of(field: dataclasses.Field[Any]) -> str:
             return "needed"
         value = value.get_default(call_default_factory=True)
     elif value is dataclasses.MISSING:
-        if field.default_factory is dataclasses.MISSING:
+        factory: Any = field.default_factory
+        if factory is dataclasses.MISSING:
             return "needed"
-        value = field.default_factory()
+        value = factory()
     if dataclasses.is_dataclass(value):
         return "see below"
     if value is None:

@@ -190,7 +190,8 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
     yield "first_stage", first_stage
     if not recipe.evaluation:
         return
-    yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
+    if _scores_untrained(inputs):
+        yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
     if any(task.teacher == "same" for task in recipe.evaluation):
         yield "teacher", _teacher(inputs)
     else:
@@ -200,6 +201,20 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
 
 def _ranking_with(system: str, ranker: Ranker) -> Callable[[_Task], None]:
     return lambda task: task.rank(system, ranker)
+
+
+def _scores_untrained(inputs: Inputs) -> bool:
+    """Whether the student could score before it was trained; says so where it could not."""
+    from instruct_distill.models.loading import scores_untrained
+
+    student = inputs.recipe.student
+    if scores_untrained(student.model, student.revision):
+        return True
+    logger.info(
+        "evaluate: zero_shot is left out: %s has no score head of its own, and a new one scores at random",
+        student.model,
+    )
+    return False
 
 
 def _untrained(inputs: Inputs) -> Ranker:

@@ -35,7 +35,8 @@ def labelled_from(inputs: Inputs) -> dict[str, str]:
         found["ranking"] = digest(ranking)
     if teacher.qrels:
         found["qrels"] = _of(sorted((inputs.context().qrels() or {}).items()))
-    return found | _weights("teacher", teacher.model)
+    # a served model's name is the server's, not that of a folder here
+    return found | _weights("teacher", None if teacher.server else teacher.model)
 
 
 def trained_from(inputs: Inputs) -> dict[str, str]:

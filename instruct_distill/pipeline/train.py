@@ -28,16 +28,16 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     """
     # torch is imported by the stages that need it
     from instruct_distill.model_card import write_card
-    from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
     from instruct_distill.pipeline.dev_task import dev_task
     from instruct_distill.student_folder import StudentRecord, write_student
     from instruct_distill.training.loop import train
+    from instruct_distill.training.student import finished_student, load_student
 
     recipe, folder = inputs.recipe, inputs.folder
     student = recipe.student
     lists = labelled_lists(inputs)
-    loaded = load_model(student.model, revision=student.revision, dtype=recipe.training.precision)
+    loaded = load_student(student, recipe.training.precision, recipe.seed)
     trained = train(
         loaded,
         student,
@@ -63,6 +63,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             max_length=student.max_length,
             document_words=student.document_words,
             dtype=dtype_name(loaded.model.model.dtype),
+            weights="adapter" if student.lora and student.lora.save == "adapter" else "whole",
             base_model=student.model,
             base_revision=loaded.revision,
             probability=_probability(inputs, loaded, lists),
@@ -72,10 +73,11 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
                 "queries": len(lists),
                 "teacher": read_header(folder / "labels.jsonl"),
                 "label_statistics": read_json(folder / "label.done.json")["outcome"],
+                "lora": recipe.as_dict()["student"]["lora"],
                 **recipe.as_dict()["training"],
             },
         )
-        write_student(folder / "student", loaded, record)
+        write_student(folder / "student", finished_student(loaded, student, lists), record)
         write_card(folder / "student")
     logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
     return {"lists": len(lists), **trained._asdict()}

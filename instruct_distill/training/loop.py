@@ -17,7 +17,9 @@ from tqdm import tqdm
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.losses import LOSSES
 from instruct_distill.models.attention import use_cpu_attention
+from instruct_distill.models.checkpointing import gradient_checkpointing
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.models.question_encoder import question_encoder
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, load_step, save_checkpoint
@@ -65,13 +67,11 @@ class Trained(NamedTuple):
 
 def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEncoder:
     """Return the encoder of a student's prompt."""
-    return PromptEncoder(
+    return question_encoder(
+        loaded,
         student.prompt_record,
-        loaded.tokenizer,
-        family=loaded.model.family,
         max_length=student.max_length,
         document_words=student.document_words,
-        decoder_start=getattr(loaded.model.model.config, "decoder_start_token_id", None),
     )
 
 
@@ -142,15 +142,16 @@ def train(
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + state.process_index)
         mine = batch[state.process_index :: state.num_processes]
         cut_before = encoder.cut_prompts
-        found = add_gradient(
-            updater,
-            encoder,
-            mine,
-            loss,
-            informative=sum(item.informative for item in batch),
-            score=student.score,
-            tokens_per_micro_batch=parameters.tokens_per_micro_batch,
-        )
+        with gradient_checkpointing(model.model, parameters.gradient_checkpointing):
+            found = add_gradient(
+                updater,
+                encoder,
+                mine,
+                loss,
+                informative=sum(item.informative for item in batch),
+                score=student.score,
+                tokens_per_micro_batch=parameters.tokens_per_micro_batch,
+            )
         rate = learning_rate(parameters, step, total)
         norm = updater.step(rate)
         sums = torch.tensor(
