@@ -35,6 +35,7 @@ CORE = [
     "typing_extensions>=4.12",
 ]
 GGUF = ["gguf>=0.17"]
+HTTP = ["anyio>=4", "openai>=1.109"]
 QLORA = ["bitsandbytes>=0.46"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
 INTEGRATIONS = {
@@ -50,6 +51,7 @@ DEV = [
     "httpx>=0.27",
     "mkdocs-material>=9.5",
     "sentence-transformers>=5",
+    *HTTP,
     *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
@@ -75,6 +77,13 @@ setup(
         "instruct_distill.serving": ["page.html"],
     },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "qlora": QLORA, "serve": SERVE, **INTEGRATIONS, "dev": DEV},
+    extras_require={
+        "gguf": GGUF,
+        "http": HTTP,
+        "qlora": QLORA,
+        "serve": SERVE,
+        **INTEGRATIONS,
+        "dev": DEV,
+    },
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

@@ -194,10 +194,13 @@ def _tables(summary: Mapping[str, Any]) -> str:
         rows = [f"| {_cell(task)} | {' | '.join(metrics)} |", f"|---|{'---:|' * len(metrics)}"]
         for system, means in systems.items():
             rows.append(_row(_SYSTEMS.get(system, system), means, metrics))
+        if expected := about.get("random_order"):
+            rows.append(_row("random order, in closed form", expected, metrics))
         ceiling = about.get("recall_ceiling")
         if ceiling:
             rows.append(_row("best order of these candidates", ceiling, metrics))
-        parts.append("\n".join(rows) + "\n\n" + _reading(about, metrics[-1]))
+        notes = "".join(f"\n\n{note[0].upper()}{note[1:]}." for note in about.get("notes", ()))
+        parts.append("\n".join(rows) + "\n\n" + _reading(about, metrics[-1]) + notes)
     return "\n\n".join(parts)
 
 

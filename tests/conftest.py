@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,6 +155,33 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(0)
         LlamaForCausalLM(config).save_pretrained(folder)
     return folder
+
+
+class ServedModel:
+    """A model behind a server of the OpenAI interface.
+
+    Args:
+        url: the base of its endpoints.
+        model: the model's name on it.
+    """
+
+    def __init__(self, url: str, model: str) -> None:
+        self.url, self.model = url, model
+
+    def seen(self) -> dict[str, Any]:
+        """What it was asked so far."""
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/seen", timeout=10) as reply:
+            found: dict[str, Any] = json.load(reply)
+        return found
+
+
+@pytest.fixture(scope="session")
+def served_llama(tiny_llama: Path) -> Iterator[ServedModel]:
+    """The tiny decoder-only model behind a server with log-probabilities, which misbehaves on request."""
+    from tests.inference.model_server import serving
+
+    with serving(tiny_llama) as url:
+        yield ServedModel(url, "tiny")
 
 
 def save_pair_tokenizer(folder: Path, *, types: bool = True) -> None:

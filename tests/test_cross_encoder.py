@@ -149,7 +149,7 @@ def test_a_run_that_starts_without_a_head(headless_bert: Path, tmp_path: Path) -
 
 
 def test_score_and_family_must_fit(tiny_bert: Path, tiny_llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this model is an encoder.*use score: head"):
+    with pytest.raises(InputError, match=r"this model is an encoder.*use score: head"):
         distill(recipe(tmp_path, tiny_bert, score="yes_logit"), until="train")
-    with pytest.raises(InputError, match="this model is decoder-only.*use score: yes_logit"):
+    with pytest.raises(InputError, match=r"this model is decoder-only.*use score: yes_logit"):
         distill(recipe(tmp_path / "other", tiny_llama), until="train")

@@ -78,6 +78,27 @@ def plan(
     typer.echo(plan_of(loaded, measure=calibrate))
 
 
+@app.command()
+def init(
+    documents: Annotated[str, typer.Option("--documents", help="Your documents, JSONL or TSV.")],
+    queries: Annotated[
+        str | None, typer.Option("--queries", help="Queries, JSONL or TSV; a model writes some if left out.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", metavar="FILE", help="The recipe.")] = "my-recipe.yaml",
+    cost: Annotated[bool, typer.Option("--plan/--no-plan", help="Print what it will cost, too.")] = True,
+) -> None:
+    """Write a first recipe for your documents and this device, with what it will cost."""
+    from instruct_distill.pipeline.first_recipe import this_device, write_first_recipe
+    from instruct_distill.pipeline.plan import plan_of
+
+    found = write_first_recipe(documents, queries, output, this_device())
+    asked = f"{found.queries:,} queries" if found.queries else "no queries: a model will write some"
+    typer.echo(f"{found.documents:,} documents of about {found.words:,} words, {asked}; {found.device.name}")
+    if cost:
+        typer.echo(plan_of(Recipe.load(output)))
+    typer.echo(f"written: {found.recipe}; run it with: instruct-distill run {found.recipe}")
+
+
 def _run(recipe: str, overrides: Sequence[str] | None, until: str, smoke: bool = False) -> None:
     loaded, redo = _load(recipe, overrides, smoke)
     from instruct_distill.pipeline.distill import distill

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
-from instruct_distill.candidates.baselines import baselines
+from instruct_distill.candidates.baselines import baselines, orderable
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.joining import joined
 from instruct_distill.evaluation.parameters import EvaluationParameters
+from instruct_distill.evaluation.random_order import random_order_means
 from instruct_distill.evaluation.ranker import Ranker, Timing, rerank, run_of, timing_of
 from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
 from instruct_distill.evaluation.several import TaskResults, with_means
@@ -19,6 +21,7 @@ from instruct_distill.evaluation.task import TaskResult, compare_systems
 from instruct_distill.evaluation.task_data import task_queries
 from instruct_distill.evaluation.task_names import task_sections
 from instruct_distill.records import Qrels, Run
+from instruct_distill.sources.collection import Collection
 from instruct_distill.trec import write_qrels, write_run
 
 RERANKER = "reranker"
@@ -73,7 +76,7 @@ def evaluate(
         folder: where each task's runs are written, a query at a time; called again, it goes on from there.
 
     Returns:
-        ``first_stage`` and ``reranker`` (for pools ``bm25`` and ``popularity`` too) side by side: means,
+        ``first_stage`` and ``reranker`` (for recommendations the baselines too) side by side: means,
         values of each query, intervals, times; for several tasks a :class:`TaskResults`.
 
     Raises:
@@ -144,7 +147,7 @@ def side_by_side(
             timings[system] = timing
         if task_folder is not None:
             write_run(task_folder / f"{system}.trec", runs[system], system)
-    return task_result(parameters, data.qrels, runs, timings, seed=seed)
+    return task_result(parameters, data.qrels, runs, timings, seed=seed, collection=data.collection)
 
 
 def task_result(
@@ -154,6 +157,7 @@ def task_result(
     timings: dict[str, Timing],
     *,
     seed: int,
+    collection: Collection | None = None,
 ) -> TaskResult:
     """Put the runs of one task side by side.
 
@@ -163,6 +167,7 @@ def task_result(
         runs: system → run; ``first_stage`` first, which gives the ceiling.
         timings: system → time, of those that were measured.
         seed: for the intervals.
+        collection: where the task is from; what recommendations are compared with needs it.
     """
     evaluations = {
         system: evaluate_run(
@@ -181,4 +186,16 @@ def task_result(
         relevance_level=parameters.relevance_level,
         all_judged=parameters.all_judged,
     )
-    return TaskResult(parameters.task, evaluations, ceiling, timings, compare_systems(evaluations, seed=seed))
+    differences = compare_systems(evaluations, seed=seed)
+    result = TaskResult(parameters.task, evaluations, ceiling, timings, differences)
+    if collection is None or collection.popularity() is None:
+        return result
+    random_order = random_order_means(
+        qrels,
+        orderable(collection, qrels, runs["first_stage"], parameters.candidates),
+        parameters.metrics,
+        relevance_level=parameters.relevance_level,
+        all_judged=parameters.all_judged,
+    )
+    notes = (f"popularity: {collection.popularity_source() or 'as the collection has it'}",)
+    return dataclasses.replace(result, random_order=random_order, notes=notes)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from instruct_distill.errors import InputError
@@ -62,6 +63,7 @@ def rank_with_resume(
     file: Path,
     depth: int | None,
     name: str,
+    known: Mapping[str, RerankedList] | None = None,
 ) -> list[RerankedList]:
     """Rerank a task's lists, those that the file has already excepted, and return all of them.
 
@@ -73,19 +75,23 @@ def rank_with_resume(
         file: JSONL, a line a query; a torn last line is done again.
         depth: candidates of each query that are reranked.
         name: the system's name, for the progress bar.
+        known: query id → what the same system made of the same list in another task.
 
     Raises:
         InputError: the file is damaged, or cannot be written.
     """
     done = _read(file)
-    left = [query for query in queries if query.query_id not in done]
+    missing = [query for query in queries if query.query_id not in done]
+    shared = [known[query.query_id] for query in missing if query.query_id in known] if known else []
+    taken = {item.query_id for item in shared}
+    left = [query for query in missing if query.query_id not in taken]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         stream = open(file, "ab")
     except OSError as error:
         raise InputError(f"{file}: cannot be written ({error})") from None
     with stream:
-        for item in rerank(ranker, left, candidates, documents, depth=depth, name=name):
+        for item in chain(shared, rerank(ranker, left, candidates, documents, depth=depth, name=name)):
             record = {
                 "query_id": item.query_id,
                 "documents": [[doc_id, score] for doc_id, score in item.documents],

@@ -26,13 +26,14 @@ class Seconds(NamedTuple):
 
     Args:
         device: where.
-        label: seconds a teacher's prompt; 0 for a teacher that asks nothing.
+        label: seconds a teacher's prompt; 0 for a teacher that asks nothing; None for one behind a server,
+            which is not asked: that may cost money.
         train: seconds a document, forward and backward.
         evaluate: seconds a student's prompt.
     """
 
     device: str
-    label: float
+    label: float | None
     train: float
     evaluate: float
 
@@ -58,8 +59,10 @@ def calibrate(
     """
     from instruct_distill.models.loading import own_device
 
-    label = 0.0
-    if teacher.questions:
+    label: float | None = 0.0
+    if recipe.teacher.server is not None:
+        label = None
+    elif teacher.questions:
         loaded = load_teacher(recipe.teacher, context)
         assert loaded.engine is not None
         label = _asking(_ask(loaded.engine, loaded.strategy), teacher, recipe.seed)

@@ -122,6 +122,7 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
     recipe = inputs.recipe
     content = recipe.as_dict()
     searched = ("collection", "name", "queries", "qrels", "candidates")
+    teacher = recipe.teacher.answer_settings
     training = {
         k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep", "trackers")
     }
@@ -133,7 +134,7 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
             retrieve_candidates,
         ),
         "label": _Plan(
-            {k: content[k] for k in ("teacher", "qrels")},
+            {"teacher": teacher, "qrels": recipe.qrels},
             lambda: labelled_from(inputs),
             label_candidates,
         ),
@@ -144,7 +145,7 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
             grows=("training.epochs",),
         ),
         "evaluate": _Plan(
-            {k: content[k] for k in ("seed", "evaluation", "teacher", "student")},
+            {k: content[k] for k in ("seed", "evaluation", "student")} | {"teacher": teacher},
             lambda: evaluated_from(inputs),
             evaluate_systems,
         ),

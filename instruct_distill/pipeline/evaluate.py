@@ -16,7 +16,7 @@ from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
 from instruct_distill.evaluation.joining import joined
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
-from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
+from instruct_distill.evaluation.ranker import Ranker, RerankedList, Timing, run_of, timing_of
 from instruct_distill.evaluation.summary import check_expected, summary, write_summary
 from instruct_distill.evaluation.system_run import rank_with_resume
 from instruct_distill.evaluation.table import task_table
@@ -47,9 +47,14 @@ class _Task:
     documents: dict[str, Document]
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     timings: dict[str, Timing] = dataclasses.field(default_factory=dict)
+    reranked: dict[str, list[RerankedList]] = dataclasses.field(default_factory=dict)
+    others: list[_Task] = dataclasses.field(default_factory=list)
 
     def rank(self, system: str, ranker: Ranker) -> None:
-        """Put the task's lists through a system and write its run, going on from what is there."""
+        """Put the task's lists through a system and write its run, going on from what is there.
+
+        Lists that another task has too, such as a larger sample of the same queries, are ranked once.
+        """
         partial = self.folder / f"{system}.jsonl"
         lists = rank_with_resume(
             ranker,
@@ -59,12 +64,30 @@ class _Task:
             file=partial,
             depth=self.parameters.depth,
             name=f"evaluate {system}",
+            known={
+                item.query_id: item
+                for other in self.others
+                if self._shows_the_same(other)
+                for item in other.reranked.get(system, ())
+                if self.candidates.get(item.query_id) == other.candidates[item.query_id]
+            },
         )
+        self.reranked[system] = lists
         self.runs[system] = run_of(lists)
         timing = timing_of(lists)
         if timing:
             self.timings[system] = timing
         write_run(self.folder / f"{system}.trec", self.runs[system], system)
+
+    def _shows_the_same(self, other: _Task) -> bool:
+        """Whether an equal list of candidates is the same question in both tasks."""
+        mine, its = self.parameters, other.parameters
+        return (mine.collection, mine.qrels, mine.joining, mine.depth) == (
+            its.collection,
+            its.qrels,
+            its.joining,
+            its.depth,
+        )
 
     def lists(self) -> list[CandidateTexts]:
         """Return what a teacher is asked about."""
@@ -99,6 +122,8 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         found = read_run(task_folder / "first_stage.trec")
         candidates = {query.query_id: found.get(query.query_id, []) for query in data.queries}
         tasks.append(_Task(parameters, data, task_folder, candidates, data.documents(candidates)))
+    for task in tasks:
+        task.others = [other for other in tasks if other is not task]
     overlaps = [
         contamination(inputs.queries, inputs.documents.values(), task.data.queries, task.documents.values())
         for task in tasks
@@ -110,7 +135,14 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         del rank  # it holds the model, and the next one is loaded before its name is given away
         gc.collect()
     results = [
-        task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)
+        task_result(
+            task.parameters,
+            task.data.qrels,
+            task.runs,
+            task.timings,
+            seed=recipe.seed,
+            collection=task.data.collection,
+        )
         for task in tasks
     ]
     overlap_of = {

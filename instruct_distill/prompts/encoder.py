@@ -11,7 +11,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.prompts.answers import EncodedAnswers, encode_answers, separator
 from instruct_distill.prompts.budget import divide
 from instruct_distill.prompts.frame import chat_frame, framed
-from instruct_distill.prompts.parts import Part, glued, split_parts
+from instruct_distill.prompts.parts import Part, glued, shown, split_parts
 from instruct_distill.prompts.prompt import Prompt
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class PromptEncoder:
         for query, documents in questions:
             texts = {"query": query.strip()}
             for field, document in zip(fields, documents, strict=True):
-                texts[field] = self._shown(document)
+                texts[field] = shown(document, self.document_words)
             filled.append(texts)
         self._tokenise_new(filled)
         encoded = [self._fit(texts) for texts in filled]
@@ -171,11 +171,15 @@ class PromptEncoder:
         return encoded
 
     def encode_continuation(self, text: str) -> list[int]:
-        """Return the ids of a text as the model would write it after the prompt (query generation)."""
+        """Return the ids of a text as the model would write it after the prompt (query generation).
+
+        A long text loses its end; a dialogue, as everywhere, its beginning.
+        """
         text = text.strip()
         if self.family == "decoder-only":
             text = separator(self._closing_text) + text
-        return self._plain([text])[0][:_CONTINUATION_TOKENS]
+        ids = self._plain([text])[0]
+        return ids[-_CONTINUATION_TOKENS:] if self.prompt.cut == "query" else ids[:_CONTINUATION_TOKENS]
 
     def document_room(self, query: str) -> int:
         """Return the tokens that the documents of a prompt may have together beside this query."""
@@ -189,11 +193,6 @@ class PromptEncoder:
             text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
         )["offset_mapping"]
         return spans
-
-    def _shown(self, document: str) -> str:
-        if self.document_words is None:
-            return document.strip()
-        return " ".join(document.split(maxsplit=self.document_words)[: self.document_words])
 
     def _trusted(self, text: str) -> list[int]:
         """Ids of the prompt's own text, in which special tokens are special."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,7 +125,11 @@ def _task(
     timings = {
         system: Timing(**values) for system, values in about["seconds_per_query"].get(name, {}).items()
     }
-    result = task_result(parameters, qrels, runs, timings, seed=seed)
+    result = dataclasses.replace(
+        task_result(parameters, qrels, runs, timings, seed=seed),
+        random_order=settings.get("random_order", {}),
+        notes=tuple(settings.get("notes", ())),
+    )
     return TaskFacts(result, qrels, runs, about.get("contamination", {}).get(name, {}))
 
 

