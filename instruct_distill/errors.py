@@ -32,6 +32,10 @@ class NonFiniteScoreError(InstructDistillError, ArithmeticError):
     """A model answered with NaN or infinity."""
 
 
+class MemoryShortageError(InstructDistillError, MemoryError):
+    """The memory of the GPU, or of the machine, is not enough for what the recipe asks."""
+
+
 class MissingExtraError(InstructDistillError, ImportError):
     """An optional package is needed and not installed.
 

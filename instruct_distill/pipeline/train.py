@@ -23,15 +23,16 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     """
     # torch is imported by the stages that need it
     from instruct_distill.model_card import write_card
-    from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
     from instruct_distill.student_folder import StudentRecord, write_student
     from instruct_distill.training.loop import train
+    from instruct_distill.training.probe import check_probe
+    from instruct_distill.training.student import load_student
 
     recipe, folder = inputs.recipe, inputs.folder
     student = recipe.student
     lists = labelled_lists(inputs)
-    loaded = load_model(student.model, revision=student.revision, dtype=recipe.training.precision)
+    loaded = load_student(student, recipe.training.precision)
     trained = train(
         loaded,
         student,
@@ -67,9 +68,13 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             },
         )
         write_student(folder / "student", loaded, record)
+        if trained.probe:
+            check_probe(folder / "student", trained.probe)
         write_card(folder / "student")
     logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
-    return {"lists": len(lists), **trained._asdict()}
+    outcome = trained._asdict()
+    del outcome["probe"]
+    return {"lists": len(lists), **outcome}
 
 
 def labelled_lists(inputs: Inputs) -> list[TrainingList]:

@@ -21,9 +21,10 @@ from instruct_distill.models.loading import LoadedModel
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, save_checkpoint
-from instruct_distill.training.gradient import StepGradient, add_gradient
+from instruct_distill.training.gradient import add_gradient
 from instruct_distill.training.lists import TrainingList, steps
 from instruct_distill.training.parameters import StudentParameters, TrainingParameters
+from instruct_distill.training.probe import Probe, take_probe
 from instruct_distill.training.processes import process_state, sum_over_processes
 from instruct_distill.training.schedule import learning_rate, steps_per_epoch
 from instruct_distill.training.updates.choose import make_updater
@@ -39,6 +40,7 @@ class Trained(NamedTuple):
         agreement: mean Kendall τ between student and teacher over the lists of the last epoch, as they were
             met in training; None without an informative list.
         processes: how many shared the work.
+        probe: some scores at the end; None without lists.
     """
 
     steps: int
@@ -46,6 +48,7 @@ class Trained(NamedTuple):
     tokens: int
     agreement: float | None
     processes: int
+    probe: Probe | None
 
 
 def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEncoder:
@@ -73,7 +76,8 @@ def train(
     """Train a student on labelled lists, going on from the newest checkpoint.
 
     Args:
-        loaded: the student's weights, in the number format that is computed in; changed in place.
+        loaded: the student's weights, in the number format that is computed in; changed in place (in the
+            main process only, where the launch spreads them over the processes).
         student: its prompt and score.
         lists: the labelled lists; those without information take part in every count but give no gradient.
         parameters: loss, rate, steps.
@@ -92,12 +96,13 @@ def train(
             "look at the label file (did the teacher answer the same to everything?)"
         )
     model = loaded.model
-    use_cpu_attention(model.model)
     state = process_state()
     encoder = student_encoder(student, loaded)
     choice = parameters.loss_choice
     loss = functools.partial(LOSSES.load(choice.name).loss, **choice.parameters)
     updater = make_updater(model, parameters)
+    if updater.device.type == "cpu":
+        use_cpu_attention(model.model)
     total = parameters.epochs * steps_per_epoch(len(useful), parameters.lists_per_step)
     start = load_checkpoint(checkpoints, updater)
     done = start.step if start else 0
@@ -125,8 +130,11 @@ def train(
         )
         rate = learning_rate(parameters, step, total)
         norm = updater.step(rate)
+        tau, ordered = mean_kendall([item.scores for item in mine], found.scores)
         sums = torch.tensor(
-            [sum(found.losses), found.tokens, found.padded], dtype=torch.float64, device=updater.device
+            [sum(found.losses), found.tokens, found.padded, tau * ordered, ordered],
+            dtype=torch.float64,
+            device=updater.device,
         )
         sum_over_processes([sums])
         step_loss = float(sums[0]) / max(sum(item.informative for item in batch), 1)
@@ -136,7 +144,7 @@ def train(
                 f"{[item.query.query_id for item in batch][:8]}. The last checkpoint in {checkpoints} "
                 "stands: lower learning_rate, or use precision fp32"
             )
-        _note_agreement(kendall, epoch, mine, found)
+        _note_agreement(kendall, epoch, *sums[3:].tolist())
         seconds = time.perf_counter() - began
         progress = {"seconds": progress["seconds"] + seconds, "tokens": progress["tokens"] + int(sums[1])}
         if state.is_main_process:
@@ -147,23 +155,27 @@ def train(
         bar.set_postfix(loss=f"{step_loss:.3f}", tokens_s=f"{sums[1] / seconds:.0f}", refresh=False)
         bar.update()
     bar.close()
+    model.eval()
+    probe = take_probe(updater, encoder, useful, student.score)
     updater.finish()
     model.train(was_training)
     return Trained(
-        total, float(progress["seconds"]), int(progress["tokens"]), _mean(kendall), state.num_processes
+        total,
+        float(progress["seconds"]),
+        int(progress["tokens"]),
+        _mean(kendall),
+        state.num_processes,
+        probe,
     )
 
 
-def _note_agreement(
-    kendall: dict[str, list[Any]], epoch: int, lists: Sequence[TrainingList], found: StepGradient
-) -> None:
+def _note_agreement(kendall: dict[str, list[Any]], epoch: int, total: float, count: float) -> None:
     """Keep the last epoch's sum and count of Kendall τ."""
-    value, count = mean_kendall([item.scores for item in lists], found.scores)
     if str(epoch) not in kendall:
         kendall.clear()
         kendall[str(epoch)] = [0.0, 0]
-    kendall[str(epoch)][0] += value * count
-    kendall[str(epoch)][1] += count
+    kendall[str(epoch)][0] += total
+    kendall[str(epoch)][1] += int(count)
 
 
 def _mean(kendall: dict[str, list[Any]]) -> float | None:
@@ -183,7 +195,7 @@ def _write_log(
     sums: Sequence[float],
     seconds: float,
 ) -> None:
-    _, tokens, padded = sums
+    _, tokens, padded, *_ = sums
     record = {
         "step": step,
         "epoch": epoch,

@@ -100,6 +100,7 @@ class DeepSpeedUpdater(ShardedUpdater):
 
         config = engine_config(parameters, dtype)
         self._stage = int(config["zero_optimization"]["stage"])
+        self.kind = f"deepspeed-zero{self._stage}"
         optimizer = torch.optim.AdamW(
             [parameter for parameter in self._wrapped.parameters() if parameter.requires_grad],
             lr=parameters.learning_rate,

@@ -35,6 +35,8 @@ class FsdpUpdater(ShardedUpdater):
         InputError: the launch file asks for the first FSDP, or for one process only.
     """
 
+    kind = "fsdp2"
+
     def __init__(self, model: AnswerModel, parameters: TrainingParameters) -> None:
         from accelerate.utils import FullyShardedDataParallelPlugin
 
@@ -42,6 +44,11 @@ class FsdpUpdater(ShardedUpdater):
         plugin = FullyShardedDataParallelPlugin()
         if plugin.fsdp_version != 2:
             raise InputError("the launch configuration asks for FSDP 1: write fsdp_version: 2 in fsdp_config")
+        if plugin.cpu_ram_efficient_loading:
+            raise InputError(
+                "fsdp_cpu_ram_efficient_loading would leave weights out of the models that are loaded: write "
+                "fsdp_cpu_ram_efficient_loading: false in fsdp_config"
+            )
         if not torch.distributed.is_initialized():
             raise InputError("FSDP was launched without processes: use accelerate launch or torchrun")
         dtype: torch.dtype = model.model.dtype

@@ -25,6 +25,8 @@ class PlainUpdater(Updater):
         parameters: weight decay and clipping.
     """
 
+    kind = "plain"
+
     def __init__(self, model: AnswerModel, parameters: TrainingParameters) -> None:
         self._model = model
         self._clip = parameters.clip
