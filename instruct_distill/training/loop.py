@@ -25,7 +25,7 @@ from instruct_distill.training.gradient import add_gradient
 from instruct_distill.training.lists import TrainingList, steps
 from instruct_distill.training.parameters import StudentParameters, TrainingParameters
 from instruct_distill.training.probe import Probe, take_probe
-from instruct_distill.training.processes import process_state, sum_over_processes
+from instruct_distill.training.processes import own_share, process_state, sum_over_processes
 from instruct_distill.training.schedule import learning_rate, steps_per_epoch
 from instruct_distill.training.updates.choose import make_updater
 
@@ -118,7 +118,7 @@ def train(
         began = time.perf_counter()
         # dropout is a function of seed, step and process: nothing has to be restored on resume
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + state.process_index)
-        mine = batch[state.process_index :: state.num_processes]
+        mine = own_share(batch)
         found = add_gradient(
             updater,
             encoder,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
 
 import torch
 from accelerate import PartialState
 
 from instruct_distill.errors import InputError
+
+Item = TypeVar("Item")
 
 
 def launched_with() -> Literal["deepspeed", "fsdp", "plain"]:
@@ -40,6 +42,12 @@ def process_state() -> PartialState:
             "each would train alone. Launch with accelerate launch or torchrun"
         )
     return state
+
+
+def own_share(items: Sequence[Item]) -> Sequence[Item]:
+    """Return what this process does of the work of all."""
+    state = process_state()
+    return items[state.process_index :: state.num_processes]
 
 
 def sum_over_processes(tensors: Iterable[torch.Tensor]) -> None:

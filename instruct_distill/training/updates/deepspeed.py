@@ -97,6 +97,10 @@ class DeepSpeedUpdater(ShardedUpdater):
             import deepspeed
         except ImportError:
             raise MissingExtraError("deepspeed", "deepspeed") from None
+        if self.device.type == "cpu":
+            # its own all-reduce in shared memory would be compiled now, with a compiler that may not be there;
+            # PyTorch's gloo does the same
+            deepspeed.ops.__compatible_ops__ = {}
 
         config = engine_config(parameters, dtype)
         self._stage = int(config["zero_optimization"]["stage"])
