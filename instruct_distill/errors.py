@@ -32,6 +32,10 @@ class NonFiniteScoreError(InstructDistillError, ArithmeticError):
     """A model answered with NaN or infinity."""
 
 
+class ServerError(InstructDistillError):
+    """A server does not answer, or not as it should, however often it is asked."""
+
+
 class MemoryShortageError(InstructDistillError, MemoryError):
     """The memory of the GPU, or of the machine, is not enough for what the recipe asks."""
 

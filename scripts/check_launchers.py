@@ -87,7 +87,13 @@ def processes_of(name: str, gpus: int) -> tuple[int, str]:
 
 def commands(name: str, processes: int, stage: Sequence[str]) -> list[list[str]]:
     """Return the commands that are run at one time: one a machine, several of which are this one."""
-    start = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(LAUNCH / f"{name}.yaml")]
+    start = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        str(LAUNCH / f"{name}.yaml"),
+    ]
     start += ["--num_processes", str(processes), "--num_cpu_threads_per_process", "1"]
     if name == "multi-node":
         start += ["--num_machines", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", "29511"]

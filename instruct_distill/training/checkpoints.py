@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from instruct_distill.errors import InputError
 from instruct_distill.files import read_json
@@ -37,10 +37,25 @@ def _complete(folder: Path) -> list[tuple[int, Path]]:
     return sorted((step, path) for step, path in found if (path / "state.json").exists())
 
 
-def save_checkpoint(folder: Path, step: int, updater: Updater, state: dict[str, Any], keep: int) -> None:
-    """Write ``step-N``, under a temporary name until it is whole, and remove all but the newest ``keep``.
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    updater: Updater,
+    state: dict[str, Any],
+    keep: int | Literal["all"],
+    best: int | None = None,
+) -> None:
+    """Write ``step-N``, under a temporary name until it is whole; remove all but the newest and the best.
 
     Every process calls it: each may have a part of the weights to write.
+
+    Args:
+        folder: where checkpoints are.
+        step: optimizer steps that are done.
+        updater: holds weights and optimizer.
+        state: what the loop wants back.
+        keep: how many of the newest stay.
+        best: the step whose checkpoint stays in any case.
     """
     processes = process_state()
     temporary = folder / f".step-{step}.tmp"
@@ -53,11 +68,15 @@ def save_checkpoint(folder: Path, step: int, updater: Updater, state: dict[str, 
     processes.wait_for_everyone()
     if processes.is_main_process:
         launch = {"kind": updater.kind, "processes": processes.num_processes}
-        _complete_checkpoint(folder, temporary, {"step": step, "launch": launch, **state}, keep)
+        _complete_checkpoint(folder, temporary, {"step": step, "launch": launch, **state})
+        if keep != "all":
+            for number, old in _complete(folder)[:-keep]:
+                if number != best:
+                    shutil.rmtree(old)
     processes.wait_for_everyone()
 
 
-def _complete_checkpoint(folder: Path, temporary: Path, state: dict[str, Any], keep: int) -> None:
+def _complete_checkpoint(folder: Path, temporary: Path, state: dict[str, Any]) -> None:
     (temporary / "state.json").write_text(json.dumps(state), encoding="utf-8")
     for file in temporary.rglob("*"):
         if file.is_file():
@@ -67,8 +86,6 @@ def _complete_checkpoint(folder: Path, temporary: Path, state: dict[str, Any], k
     if target.exists():
         shutil.rmtree(target)
     os.replace(temporary, target)
-    for _, old in _complete(folder)[:-keep]:
-        shutil.rmtree(old)
 
 
 def load_checkpoint(folder: Path, updater: Updater) -> Checkpoint | None:
@@ -92,3 +109,15 @@ def load_checkpoint(folder: Path, updater: Updater) -> Checkpoint | None:
         )
     updater.load(path)
     return Checkpoint(step, state)
+
+
+def load_step(folder: Path, step: int, updater: Updater) -> None:
+    """Load the weights of a step's checkpoint.
+
+    Raises:
+        InputError: it is not there, or is damaged.
+    """
+    path = folder / f"step-{step}"
+    if not (path / "state.json").exists():
+        raise InputError(f"{path}, the best checkpoint, is not there; use redo=train")
+    updater.load(path)

@@ -35,7 +35,7 @@ _BATCHES_PER_GROUP = 4
 _CPU_BATCH = 640
 """Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
 
-_NOTHING: Prompts = ((0,),)
+NOTHING: Prompts = ((0,),)
 """A batch that weighs nothing."""
 
 
@@ -139,11 +139,11 @@ def add_gradient(
         for part in cached:
             part.look(forward, loss, informative)
         for _ in range(empty_looks):
-            forward(_NOTHING)
+            forward(NOTHING)
     for part in parts:
         part.learn(forward, backward, loss, informative)
     for _ in range(empty_learns):
-        scores = forward(_NOTHING)
+        scores = forward(NOTHING)
         backward(scores, torch.zeros_like(scores))
 
     losses = [0.0] * len(lists)
@@ -152,7 +152,7 @@ def add_gradient(
         for row, i in enumerate(part.members):
             losses[i] = float(part.losses[row])
             found[i] = part.scores[row, : len(lists[i].documents)].tolist()
-    padded = sum(part.padded for part in parts) + empty_learns * len(_NOTHING[0])
+    padded = sum(part.padded for part in parts) + empty_learns * len(NOTHING[0])
     return StepGradient(losses, found, sum(map(sum, lengths)), padded)
 
 

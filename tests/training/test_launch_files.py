@@ -44,7 +44,8 @@ def test_accelerate_understands_it(
         monkeypatch.setenv(key, value)
     zero = "ACCELERATE_DEEPSPEED_"
     stage, optimizer, weights = (
-        found.get(f"{zero}{key}") for key in ("ZERO_STAGE", "OFFLOAD_OPTIMIZER_DEVICE", "OFFLOAD_PARAM_DEVICE")
+        found.get(f"{zero}{key}")
+        for key in ("ZERO_STAGE", "OFFLOAD_OPTIMIZER_DEVICE", "OFFLOAD_PARAM_DEVICE")
     )
     assert (launched_with(), stage, optimizer, weights) == EXPECTED[name]
     assert found["ACCELERATE_MIXED_PRECISION"] == "no"  # the recipe decides
