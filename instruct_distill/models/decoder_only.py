@@ -24,7 +24,7 @@ class DecoderOnly(AnswerModel):
     def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; the answers' common prefix is the end of the prompt already."""
         hidden = self._hidden(batch.ids)
-        return hidden[torch.arange(len(batch.ids), device=hidden.device), batch.lengths - 1]
+        return hidden[torch.arange(batch.ids.shape[0], device=hidden.device), batch.lengths - 1]
 
     def continuation_rows(
         self,

@@ -18,7 +18,7 @@ class EncoderDecoder(AnswerModel):
 
     def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; one decoder pass over the answers' common prefix."""
-        decoder_ids = torch.tensor([answers.prefix], device=self.device).expand(len(batch.ids), -1)
+        decoder_ids = torch.tensor([answers.prefix], device=self.device).expand(batch.ids.shape[0], -1)
         return self._decode(batch, decoder_ids)[:, -1]
 
     def continuation_rows(

@@ -218,6 +218,8 @@ def scores_untrained(name: str, revision: str | None = None) -> bool:
 
     folder = local_model_folder(name, revision)
     where = {} if os.path.isdir(folder) else {"revision": revision or "main"}
+    if not where and read_adapter(folder) is not None:
+        return True  # a trained head comes with it
     try:
         config = AutoConfig.from_pretrained(folder, **where)
     except (OSError, ValueError) as error:

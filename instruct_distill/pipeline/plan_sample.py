@@ -67,7 +67,7 @@ class Measured:
         missing: why there is no tokenizer.
         weights: the number of the model's weights; 0 where it is not known.
         labels: a teacher's labels of the sample, answers drawn by lot.
-        questions: some of the prompts, from all lists.
+        questions: the first prompts of each list, in the order in which they are asked.
         counter: what counted.
         estimated: the tokens are a guess from the texts' size: the tokenizer is a server's.
     """

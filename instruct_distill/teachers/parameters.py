@@ -52,6 +52,8 @@ class TeacherParameters:
     """Words of a document that are shown at most; the released scripts use 100."""
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch of a local model."""
+    share_prefix: Literal["auto", "off"] = "auto"
+    """Let a local decoder-only model read the common beginnings of a chunk's prompts once, where it can."""
     prompts_per_chunk: int = Field(default=512, gt=0)
     """Prompts after which labels are written: the unit of batching, resuming and dealing to processes."""
 
