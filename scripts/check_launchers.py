@@ -8,8 +8,8 @@ file: the largest relative difference of a step's loss, and of a score of the wr
 processes is that of the GPUs (two for a machine without). The table says what was left out, and why; the exit
 status is 1 where a launch failed or learned something else.
 
-The model is a small T5-like or decoder-only folder without dropout (a T5's ``dropout_rate`` can be set to 0 in
-its config.json): dropout draws by process, and is no mistake.
+The model is a small T5-like or decoder-only folder without dropout (a T5's ``dropout_rate`` can be set to 0
+in its config.json): dropout draws by process, and is no mistake.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def run_all(started: Sequence[Sequence[str]], processes: int, log: Path) -> bool
             )
             for machine, command in enumerate(started)
         ]
-        return not any([process.wait() for process in running])
+        return not any(process.wait() for process in running)
 
 
 def outcome(run: Path) -> Outcome:

@@ -98,7 +98,7 @@ class DeepSpeedUpdater(ShardedUpdater):
         except ImportError:
             raise MissingExtraError("deepspeed", "deepspeed") from None
         if self.device.type == "cpu":
-            # its own all-reduce in shared memory would be compiled now, with a compiler that may not be there;
+            # its own all-reduce in shared memory would be compiled now, by a compiler that may not be there;
             # PyTorch's gloo does the same
             deepspeed.ops.__compatible_ops__ = {}
 
