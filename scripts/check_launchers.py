@@ -122,7 +122,8 @@ def run_all(started: Sequence[Sequence[str]], processes: int, log: Path) -> bool
             )
             for machine, command in enumerate(started)
         ]
-        return not any(process.wait() for process in running)
+        codes = [process.wait() for process in running]  # of all of them, whatever the first one says
+        return not any(codes)
 
 
 def outcome(run: Path) -> Outcome:
