@@ -28,12 +28,18 @@ FOLDER = ROOT / "docs" / "reference"
 NOTICE = "<!-- written by scripts/write_reference.py from the docstrings: change those -->"
 
 
+def statements(section: type) -> Iterator[ast.stmt]:
+    """What stands in a class, that of the sections that it extends first."""
+    for each in reversed(section.__mro__):
+        if dataclasses.is_dataclass(each):
+            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
+            yield from typing.cast(ast.ClassDef, tree.body[0]).body
+
+
 def field_docs(section: type) -> dict[str, str]:
     """Field → the string that stands below it in the class."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
     found = {}
-    for statement, following in pairwise(body):
+    for statement, following in pairwise(statements(section)):
         if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
             text = getattr(following.value, "value", None)
             if isinstance(statement.target, ast.Name) and isinstance(text, str):
@@ -43,11 +49,9 @@ def field_docs(section: type) -> dict[str, str]:
 
 def field_types(section: type) -> dict[str, str]:
     """Field → its type as it stands in the class."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
     return {
         statement.target.id: ast.unparse(statement.annotation)
-        for statement in body
+        for statement in statements(section)
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
     }
 
