@@ -37,6 +37,7 @@ CORE = [
 GGUF = ["gguf>=0.17"]
 HTTP = ["anyio>=4", "openai>=1.109"]
 QLORA = ["bitsandbytes>=0.46"]
+ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.3"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
 INTEGRATIONS = {
     "pyterrier": ["python-terrier>=1.0"],
@@ -52,6 +53,7 @@ DEV = [
     "mkdocs-material>=9.5",
     "sentence-transformers>=5",
     *HTTP,
+    *ONNX,
     *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
@@ -80,6 +82,7 @@ setup(
     extras_require={
         "gguf": GGUF,
         "http": HTTP,
+        "onnx": ONNX,
         "qlora": QLORA,
         "serve": SERVE,
         **INTEGRATIONS,

@@ -19,5 +19,5 @@ def test_killed_runs_end_like_undisturbed_ones(
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    log = module.kill_and_resume("recipes/tiny.yaml", [], kills=4, seed=3, smoke=False, work=tmp_path)
+    log = module.kill_and_resume(module.Run("recipes/tiny.yaml"), kills=4, seed=3, work=tmp_path)
     assert len(log) == 4

@@ -31,6 +31,7 @@ VERBS = (
     "validate",
     "plan",
     "evaluate",
+    "export",
     "init",
     "tasks",
     "compare",
