@@ -10,6 +10,8 @@ VERSION_FILE = (ROOT / "instruct_distill" / "version.py").read_text(encoding="ut
 VERSION = re.findall(r'^__version__ = "([^"]+)"$', VERSION_FILE, re.MULTILINE)[0]
 
 CORE = [
+    "Jinja2>=3.1",
+    "MarkupSafe>=2.1",
     "PyStemmer>=2.2",
     "PyYAML>=6",
     "accelerate>=1.10",
@@ -17,7 +19,9 @@ CORE = [
     "filelock>=3.12",
     "huggingface_hub>=1.0",
     "ir-datasets>=0.5.9",
+    "matplotlib>=3.9",
     "numpy>=1.26",
+    "peft>=0.18",
     "pydantic>=2.10",
     "pytrec-eval-terrier>=0.5.6",
     "rank-bm25>=0.2.2",
@@ -31,14 +35,33 @@ CORE = [
     "typing_extensions>=4.12",
 ]
 GGUF = ["gguf>=0.17"]
+HTTP = ["anyio>=4", "openai>=1.109"]
+QLORA = ["bitsandbytes>=0.46"]
+ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.3"]
+SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
+INTEGRATIONS = {
+    "pyterrier": ["python-terrier>=1.0"],
+    "langchain": ["langchain-core>=0.3"],
+    "llama-index": ["llama-index-core>=0.12"],
+    "haystack": ["haystack-ai>=2.10"],
+}
 DEV = [
     *GGUF,
+    *(package for packages in INTEGRATIONS.values() for package in packages),
+    "cohere>=5",
+    "httpx>=0.27",
+    "mkdocs-material>=9.5",
+    "sentence-transformers>=5",
+    *HTTP,
+    *ONNX,
+    *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
     "mypy>=1.18",
     "pytest>=8",
     "pytest-xdist>=3.6",
     "ruff>=0.14",
+    "tensorboard>=2.16",
     "types-tqdm",
 ]
 
@@ -50,8 +73,20 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["instruct_distill", "instruct_distill.*"]),
-    package_data={"instruct_distill": ["py.typed"]},
+    package_data={
+        "instruct_distill": ["py.typed"],
+        "instruct_distill.report": ["page.html"],
+        "instruct_distill.serving": ["page.html"],
+    },
     install_requires=CORE,
-    extras_require={"gguf": GGUF, "dev": DEV},
+    extras_require={
+        "gguf": GGUF,
+        "http": HTTP,
+        "onnx": ONNX,
+        "qlora": QLORA,
+        "serve": SERVE,
+        **INTEGRATIONS,
+        "dev": DEV,
+    },
     entry_points={"console_scripts": ["instruct-distill = instruct_distill.cli:main"]},
 )

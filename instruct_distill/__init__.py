@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from instruct_distill.version import __version__
 
 if TYPE_CHECKING:
+    from instruct_distill.evaluation.compare import compare
     from instruct_distill.evaluation.evaluate import evaluate
     from instruct_distill.hub import publish
     from instruct_distill.pipeline.distill import distill
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 _PLACES = {
     "Recipe": "instruct_distill.recipe",
     "Reranker": "instruct_distill.reranker",
+    "compare": "instruct_distill.evaluation.compare",
     "distill": "instruct_distill.pipeline.distill",
     "evaluate": "instruct_distill.evaluation.evaluate",
     "publish": "instruct_distill.hub",
 }
 
-__all__ = ["Recipe", "Reranker", "__version__", "distill", "evaluate", "publish"]
+__all__ = ["Recipe", "Reranker", "__version__", "compare", "distill", "evaluate", "publish"]
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,8 @@ def usage(student: Path, repo_id: str, record: StudentRecord) -> str:
         "    print(found.rank, found.score, found.text)\n"
         "```"
     )
+    if record.family == "encoder":
+        return f"{library}\n\n{_cross_encoder(repo_id, record)}"
     plain = _plain_transformers(student, repo_id, record)
     without = (
         f"The same scores with transformers alone:\n\n```python\n{plain}```"
@@ -37,6 +39,23 @@ def usage(student: Path, repo_id: str, record: StudentRecord) -> str:
         else "Its answers are not single tokens after one string: use the library, which reads them right."
     )
     return f"{library}\n\n{without}"
+
+
+def _cross_encoder(repo_id: str, record: StudentRecord) -> str:
+    """A program with sentence-transformers, which makes the same pairs of texts and gives the same logits."""
+    shown = "passage"
+    if record.document_words is not None:
+        shown = f'" ".join(passage.split()[:{record.document_words}])'
+    return (
+        "The same scores (logits, not probabilities) with sentence-transformers alone:\n\n"
+        "```python\n"
+        "from sentence_transformers import CrossEncoder\n\n"
+        f'model = CrossEncoder("{repo_id}")  # cuts a pair to {record.max_length} tokens\n\n\n'
+        "def score(query, passage):\n"
+        f"    return float(model.predict([(query, {shown})])[0])\n\n\n"
+        'print(score("duplicate a file", "Copy a file with its permission bits."))\n'
+        "```"
+    )
 
 
 def _plain_transformers(student: Path, repo_id: str, record: StudentRecord) -> str | None:

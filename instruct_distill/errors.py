@@ -32,6 +32,10 @@ class NonFiniteScoreError(InstructDistillError, ArithmeticError):
     """A model answered with NaN or infinity."""
 
 
+class ServerError(InstructDistillError):
+    """A server does not answer, or not as it should, however often it is asked."""
+
+
 class MissingExtraError(InstructDistillError, ImportError):
     """An optional package is needed and not installed.
 

@@ -22,7 +22,9 @@ from instruct_distill.student_folder import RECORD, read_record
 logger = logging.getLogger(__name__)
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json")
+_WEIGHTS = re.compile(
+    r"model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|adapter_(model\.safetensors|config\.json)"
+)
 _JSON = ("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
 _TOKENIZER = (
     "tokenizer.json",
@@ -141,6 +143,8 @@ def _allowed(folder: Path) -> list[Path]:
     weights = [file.name for file in files if _WEIGHTS.fullmatch(file.name)]
     names = {file.name for file in files}
     missing = [] if weights else ["model.safetensors"]
+    adapter = {"adapter_config.json", "adapter_model.safetensors"}
+    missing += sorted(adapter - names) if adapter & names else []
     index = folder / "model.safetensors.index.json"
     if index.name in weights:
         missing += sorted(set(read_json(index).get("weight_map", {}).values()) - names)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from instruct_distill.files import read_json
 from instruct_distill.inference.score_rules import ScoreRule
+from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import Prompt, named_prompt
 
 CARD = "README.md"
@@ -22,12 +23,14 @@ class Usage(NamedTuple):
         score: how answer logits become a score.
         max_length: the longest prompt in tokens.
         document_words: words of a document that are shown at most, or None.
+        calibration: how a score becomes a probability, or None.
     """
 
     prompt: Prompt
     score: ScoreRule = "yes_logit"
     max_length: int = 512
     document_words: int | None = None
+    calibration: Calibration | None = None
 
 
 class _Family(NamedTuple):
@@ -60,11 +63,16 @@ _FAMILIES = (
 )
 
 
+# what only the cards of sentence-transformers' cross-encoders say, of whatever owner
+_CROSS_ENCODER_IDS = r"cross-encoder/[\w.-]+"
+_CROSS_ENCODER_CARD = r"\bCrossEncoder\b|\bcross-encoder\b|pipeline_tag: text-ranking"
+
+
 def known_usage(folder: str | os.PathLike[str], name: str) -> Usage | None:
     """Return how a published reranker is used, or None where it is not known.
 
-    Its config must be that of a T5 with a language-model head; then its card, or its hub id with the owner,
-    tells the family.
+    Its config must be that of a T5 with a language-model head, or of an encoder with a head for one label;
+    then its card, or its hub id with the owner, tells the family.
 
     Args:
         folder: where its files are.
@@ -75,15 +83,41 @@ def known_usage(folder: str | os.PathLike[str], name: str) -> Usage | None:
     """
     file = Path(folder) / "config.json"
     config = read_json(file) if file.exists() else None
-    if not isinstance(config, dict) or config.get("model_type") not in ("t5", "mt5"):
-        return None
-    architectures = config.get("architectures") or ["T5ForConditionalGeneration"]
-    if not any("ConditionalGeneration" in str(architecture) for architecture in architectures):
+    if not isinstance(config, dict):
         return None
     card = Path(folder) / CARD
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
     text = " ".join(text.split())
+    architectures = [str(architecture) for architecture in config.get("architectures") or []]
+    if any("ForSequenceClassification" in architecture for architecture in architectures):
+        return _cross_encoder(Path(folder), name, config, text)
+    if config.get("model_type") not in ("t5", "mt5"):
+        return None
+    if architectures and not any("ConditionalGeneration" in architecture for architecture in architectures):
+        return None
     for family in _FAMILIES:
         if re.fullmatch(family.ids, name) or re.search(family.card, text):
             return family.usage
     return None
+
+
+def _cross_encoder(folder: Path, name: str, config: dict[str, Any], card: str) -> Usage | None:
+    """Return the usage of a sentence-transformers cross-encoder; None for any other classifier of texts.
+
+    Its texts are cut where ``CrossEncoder`` cuts them: to the tokenizer's own limit within the model's.
+    """
+    if len(config.get("id2label") or {"0": ""}) != 1 or config.get("num_labels", 1) != 1:
+        return None
+    marks = ("sentence_transformers", "sbert_ce_default_activation_function")
+    if not (
+        re.fullmatch(_CROSS_ENCODER_IDS, name)
+        or any(mark in config for mark in marks)
+        or re.search(_CROSS_ENCODER_CARD, card)
+    ):
+        return None
+    file = folder / "tokenizer_config.json"
+    tokenizer = read_json(file) if file.exists() else {}
+    limits = [config.get("max_position_embeddings"), tokenizer.get("model_max_length")]
+    # a tokenizer without a limit says 1e30, and the class of a model without positions nothing
+    found = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 1_000_000]
+    return Usage(named_prompt("pair"), "head", min(found, default=512))

@@ -150,11 +150,16 @@ def _revision(revision: Any) -> str:
 
 
 def _prompt(record: StudentRecord) -> str:
+    words = f", passages to {record.document_words} words" if record.document_words else ""
+    if record.score == "head":
+        return (
+            "None: query and passage go in as a pair, in the tokenizer's own form, and the score is the "
+            f"head's output. Pairs are cut to {record.max_length} tokens{words}."
+        )
     rule = {
         "yes_logit": f"the logit of `{record.prompt.answers[0]}`",
         "yes_minus_no": " minus ".join(f"the logit of `{answer}`" for answer in record.prompt.answers[:2]),
     }[record.score]
-    words = f", passages to {record.document_words} words" if record.document_words else ""
     return (
         f"`{record.prompt.name}`; the score is {rule}. Prompts are cut to {record.max_length} tokens{words}. "
         "Another prompt gives noise.\n\n"
@@ -189,10 +194,13 @@ def _tables(summary: Mapping[str, Any]) -> str:
         rows = [f"| {_cell(task)} | {' | '.join(metrics)} |", f"|---|{'---:|' * len(metrics)}"]
         for system, means in systems.items():
             rows.append(_row(_SYSTEMS.get(system, system), means, metrics))
+        if expected := about.get("random_order"):
+            rows.append(_row("random order, in closed form", expected, metrics))
         ceiling = about.get("recall_ceiling")
         if ceiling:
             rows.append(_row("best order of these candidates", ceiling, metrics))
-        parts.append("\n".join(rows) + "\n\n" + _reading(about, metrics[-1]))
+        notes = "".join(f"\n\n{note[0].upper()}{note[1:]}." for note in about.get("notes", ()))
+        parts.append("\n".join(rows) + "\n\n" + _reading(about, metrics[-1]) + notes)
     return "\n\n".join(parts)
 
 

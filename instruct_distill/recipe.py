@@ -180,7 +180,7 @@ class Recipe:
         for collection in collections:
             prefix, _, location = collection.partition(":")
             named.append(location if location and prefix != "irds" else None)
-        for model in (self.teacher.model, self.student.model):
+        for model in (None if self.teacher.server else self.teacher.model, self.student.model):
             named.append(
                 model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None
             )
@@ -241,7 +241,7 @@ def _known_path(location: tuple[str | int, ...]) -> tuple[recipe_text.Path, Any]
                 path.append(part)
                 if last:
                     break
-                candidates = _members(hints[part])
+                candidates = [member for member in _members(hints[part]) if member is not type(None)]
                 sections = [member for member in candidates if dataclasses.is_dataclass(member)]
                 section = sections[0] if len(candidates) == 1 and sections else None
                 continue

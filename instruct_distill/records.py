@@ -101,6 +101,7 @@ class RankedDocument:
         score: a float32 logit, higher is better.
         rank: 1 is best.
         text: the document's text.
+        probability: from 0 to 1, where it was asked for.
     """
 
     index: int
@@ -108,3 +109,4 @@ class RankedDocument:
     score: float
     rank: int
     text: str
+    probability: float | None = None

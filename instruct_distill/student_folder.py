@@ -1,12 +1,14 @@
-"""What a student on disk is: a Hugging Face model folder with its tokenizer and ``reranker.json``."""
+"""What a student on disk is: a Hugging Face model (or adapter) folder, its tokenizer and ``reranker.json``."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -15,6 +17,8 @@ from instruct_distill.errors import InputError
 from instruct_distill.files import read_json, write_json
 from instruct_distill.inference.score_rules import ScoreRule
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.models.lora import adapter_weights, has_lora, write_adapter
+from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.schema import parameters
 from instruct_distill.version import __version__
@@ -28,7 +32,7 @@ class StudentRecord:
     """Everything that is needed to use a student correctly, besides weights and tokenizer."""
 
     family: str
-    """``encoder-decoder`` or ``decoder-only``."""
+    """``encoder-decoder``, ``decoder-only`` or ``encoder``."""
     prompt: Prompt
     """The prompt record."""
     score: ScoreRule
@@ -45,12 +49,22 @@ class StudentRecord:
     """Its commit, or a digest of its weights."""
     training: dict[str, Any]
     """What it was trained on and how, as plain values."""
+    probability: Calibration | None = None
+    """How a score becomes a probability; None where no lists were held back to fit it on."""
+    weights: Literal["whole", "adapter"] = "whole"
+    """A whole model, or a LoRA adapter that is loaded with the base model at its revision."""
     library_version: str = __version__
     """The version that wrote the folder."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {"format": FORMAT, **self.__dict__, "prompt": self.prompt.as_dict()}
+        fitted = None if self.probability is None else dict(self.probability.__dict__)
+        return {
+            "format": FORMAT,
+            **self.__dict__,
+            "prompt": self.prompt.as_dict(),
+            "probability": fitted,
+        }
 
 
 def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> None:
@@ -63,15 +77,42 @@ def write_student(folder: Path, loaded: LoadedModel, record: StudentRecord) -> N
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        loaded.model.model.save_pretrained(temporary)
-        loaded.tokenizer.save_pretrained(temporary)
+        with _for_cross_encoder(loaded, record):
+            if has_lora(loaded.model):
+                write_adapter(temporary, loaded.model)
+                expected, elsewhere = adapter_weights(loaded.model), set()
+            else:
+                loaded.model.model.save_pretrained(temporary)
+                expected = loaded.model.model.state_dict()
+                elsewhere = set(getattr(loaded.model.model, "all_tied_weights_keys", None) or {})
+            loaded.tokenizer.save_pretrained(temporary)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{folder}: the student cannot be written ({error})") from None
-    _compare_shapes(temporary, loaded.model.model)
+    _compare_shapes(temporary, expected, elsewhere)
     write_json(temporary / RECORD, record.as_dict())
     if folder.exists():
         shutil.rmtree(folder)
     os.replace(temporary, folder)
+
+
+@contextlib.contextmanager
+def _for_cross_encoder(loaded: LoadedModel, record: StudentRecord) -> Iterator[None]:
+    """Tell sentence-transformers' CrossEncoder, in the files alone, to give an encoder's scores as they are.
+
+    By itself it would put one label through a sigmoid, and cut texts to the tokenizer's own limit.
+    """
+    if record.family != "encoder":
+        yield
+        return
+    config, tokenizer = loaded.model.model.config, loaded.tokenizer
+    limit = tokenizer.model_max_length
+    config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    tokenizer.model_max_length = record.max_length
+    try:
+        yield
+    finally:
+        del config.sentence_transformers
+        tokenizer.model_max_length = limit
 
 
 def read_record(folder: str | os.PathLike[str]) -> StudentRecord:
@@ -101,15 +142,14 @@ def read_record(folder: str | os.PathLike[str]) -> StudentRecord:
     return record
 
 
-def _compare_shapes(folder: Path, model: Any) -> None:
+def _compare_shapes(folder: Path, expected: dict[str, Any], tied: set[str]) -> None:
     """Make sure that every weight is in the files with its shape: empty or missing tensors are found now."""
     written: dict[str, tuple[int, ...]] = {}
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (a safetensors handle is no mapping)
                 written[name] = tuple(tensors.get_slice(name).get_shape())
-    tied = set(getattr(model, "all_tied_weights_keys", None) or {})
-    for name, tensor in model.state_dict().items():
+    for name, tensor in expected.items():
         if name in written and written[name] != tuple(tensor.shape):
             raise InputError(
                 f"{folder}: {name} was written as {written[name]}, the model has {tuple(tensor.shape)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -73,31 +74,48 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str) -> None:
         InputError: an id or the tag is empty or holds white space, or a list has a document twice.
         NonFiniteScoreError: a score is NaN, infinite or beyond float32.
     """
-    _check_field("tag", tag)
     with write_whole(path) as stream:
         for query_id, documents in run.items():
-            _check_field("query id", query_id)
-            seen: set[str] = set()
-            previous = np.float32(np.inf)
-            for rank, (doc_id, exact) in enumerate(documents, start=1):
-                _check_field("document id", doc_id)
-                if doc_id in seen:
-                    raise InputError(
-                        f"{path}: document {doc_id!r} is twice in the list of query {query_id!r}"
-                    )
-                seen.add(doc_id)
-                with np.errstate(over="ignore"):
-                    score = np.float32(exact)
-                if np.isfinite(score) and score >= previous:
-                    score = np.nextafter(previous, np.float32(-np.inf))
-                if not np.isfinite(score):
-                    raise NonFiniteScoreError(
-                        f"{path}: query {query_id!r}, document {doc_id!r}: score {exact} is not a finite "
-                        "single-precision number"
-                    )
-                previous = score
-                # str gives the shortest number that reads back as the same float32.
-                stream.write(f"{query_id} Q0 {doc_id} {rank} {score!s} {tag}\n")
+            for line in run_lines(query_id, documents, tag, where=f"{path}: "):
+                stream.write(line + "\n")
+
+
+def run_lines(
+    query_id: str, documents: Iterable[tuple[str, float]], tag: str, *, where: str = ""
+) -> Iterator[str]:
+    """Yield the lines of one query's list, as :func:`write_run` writes them.
+
+    Args:
+        query_id: the query.
+        documents: (document id, score), best first.
+        tag: name of the system.
+        where: begins an error's message.
+
+    Raises:
+        InputError: as :func:`write_run`.
+        NonFiniteScoreError: as :func:`write_run`.
+    """
+    _check_field("tag", tag)
+    _check_field("query id", query_id)
+    seen: set[str] = set()
+    previous = np.float32(np.inf)
+    for rank, (doc_id, exact) in enumerate(documents, start=1):
+        _check_field("document id", doc_id)
+        if doc_id in seen:
+            raise InputError(f"{where}document {doc_id!r} is twice in the list of query {query_id!r}")
+        seen.add(doc_id)
+        with np.errstate(over="ignore"):
+            score = np.float32(exact)
+        if np.isfinite(score) and score >= previous:
+            score = np.nextafter(previous, np.float32(-np.inf))
+        if not np.isfinite(score):
+            raise NonFiniteScoreError(
+                f"{where}query {query_id!r}, document {doc_id!r}: score {exact} is not a finite "
+                "single-precision number"
+            )
+        previous = score
+        # str gives the shortest number that reads back as the same float32.
+        yield f"{query_id} Q0 {doc_id} {rank} {score!s} {tag}"
 
 
 def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,4 +154,101 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+class ServedModel:
+    """A model behind a server of the OpenAI interface.
+
+    Args:
+        url: the base of its endpoints.
+        model: the model's name on it.
+    """
+
+    def __init__(self, url: str, model: str) -> None:
+        self.url, self.model = url, model
+
+    def seen(self) -> dict[str, Any]:
+        """What it was asked so far."""
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/seen", timeout=10) as reply:
+            found: dict[str, Any] = json.load(reply)
+        return found
+
+
+@pytest.fixture(scope="session")
+def served_llama(tiny_llama: Path) -> Iterator[ServedModel]:
+    """The tiny decoder-only model behind a server with log-probabilities, which misbehaves on request."""
+    from tests.inference.model_server import serving
+
+    with serving(tiny_llama) as url:
+        yield ServedModel(url, "tiny")
+
+
+def save_pair_tokenizer(folder: Path, *, types: bool = True) -> None:
+    """Write a word-piece tokenizer that puts pairs together as BERT's does.
+
+    Args:
+        folder: where to.
+        types: whether it makes token types.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["the", "is", "of", "to", "a", "what", "how", "oil", "chain", "clean", "ferries", "leave"]
+    words += ["amber", "basil", "cedar", "dusk", "ember", "fern"]
+    characters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    pieces += [c for c in characters if c not in pieces] + [f"##{c}" for c in characters]
+    tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", pieces.index("[CLS]")), ("[SEP]", pieces.index("[SEP]"))],
+    )
+    make: Any = PreTrainedTokenizerFast
+    make(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", *(["token_type_ids"] if types else []), "attention_mask"],
+    ).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder folder in the shape of BERT with one label, untrained and small."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("tiny-bert")
+    save_pair_tokenizer(folder)
+    config = BertConfig(
+        vocab_size=256,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=192,
+        num_labels=1,
+        initializer_range=0.2,  # far enough from zero for scores that differ
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def headless_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same encoder without a score head, as embedding models are published."""
+    from transformers import AutoTokenizer, BertModel
+
+    folder = tmp_path_factory.mktemp("headless-bert")
+    BertModel.from_pretrained(tiny_bert).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
     return folder

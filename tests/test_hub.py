@@ -568,7 +568,7 @@ def test_pickled_weights_are_not_loaded_and_the_way_out_is_named(
 def test_a_prompt_is_for_models_that_have_none(run: Path, tiny_t5: Path, device: torch.device) -> None:
     with pytest.raises(InputError, match=r"has its own prompt in reranker\.json; leave prompt out"):
         scores(run / "student", device, prompt="monot5")
-    with pytest.raises(InputError, match="score and max_length go with prompt"):
+    with pytest.raises(InputError, match="score, max_length and document_words go with prompt"):
         scores(run / "student", device, score="yes_logit")
     with pytest.raises(InputError, match=r"unknown prompt 'mono5'.*monot5"):
         scores(tiny_t5, device, prompt="mono5")

@@ -18,7 +18,9 @@ import torch
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.inference.engine import Question
+from instruct_distill.inference.windows import windows_of
 from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.probability import Calibration
 from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.reranker import Reranker
@@ -160,6 +162,72 @@ def test_the_score_is_the_logit_of_the_first_answer_or_the_difference(student: S
     assert logit.score(pairs).tolist() == logits[:, 0].tolist()
     difference = Reranker(student.loaded, PROMPT, score="yes_minus_no").score(pairs)
     assert difference.tolist() == (logits[:, 0] - logits[:, 1]).tolist()
+
+
+def test_another_wording_over_the_same_weights(reranker: Reranker) -> None:
+    pair = ("what is it", "It is a test.")
+    other = reranker.with_prompt("pointwise-released")
+    assert other.identity["prompt"]["name"] == "pointwise-released"
+    assert {k: v for k, v in other.identity.items() if k != "prompt"} == {
+        k: v for k, v in reranker.identity.items() if k != "prompt"
+    }
+    assert other.score([pair])[0] != reranker.score([pair])[0]
+    again = other.with_prompt(named_prompt(reranker.identity["prompt"]["name"]))
+    assert again.score([pair])[0] == reranker.score([pair])[0]
+    with pytest.raises(InputError, match="shows 2 document"):
+        reranker.with_prompt("pairwise-passage")
+
+
+def test_a_long_document_is_as_good_as_its_best_window(reranker: Reranker) -> None:
+    filler = "There is nothing here that anybody would ask for. " * 40
+    long = Document("d", f"{filler} The moon is 384,400 km away. {filler}")
+    query = "how far is the moon"
+    first, best = (
+        float(reranker.score([(query, long)], long_documents=choice)[0]) for choice in ("first", "max")
+    )
+    assert best >= first
+    windows = windows_of(reranker._engine.encoder, query, long)
+    assert len(windows) > 2
+    assert best == pytest.approx(max(float(reranker.score([(query, w)])[0]) for w in windows), abs=1e-4)
+    ranked = reranker.rank(query, [long, "moon"], long_documents="max")
+    assert {item.index for item in ranked} == {0, 1}
+    with pytest.raises(InputError, match="expected 'first' or 'max'"):
+        reranker.score([(query, long)], long_documents="last")  # type: ignore[arg-type]
+
+
+def test_many_queries_are_ranked_as_each_alone(reranker: Reranker) -> None:
+    lists: list[tuple[str, list[str]]] = [
+        ("what is it", ["It is a test.", "", "Nothing of the kind, at all."]),
+        ("where", []),
+        ("when was it", ["In May.", "It was yesterday, they say."]),
+    ]
+    together = list(reranker.rank_many(lists, top_k=2))
+    for (query, documents), found in zip(lists, together, strict=True):
+        alone = reranker.rank(query, documents, top_k=2)
+        assert [(item.index, item.rank) for item in found] == [(item.index, item.rank) for item in alone]
+        assert [item.score for item in found] == pytest.approx([item.score for item in alone], abs=1e-4)
+
+
+def test_probabilities_are_asked_for(tabled: Reranker) -> None:
+    plain = tabled.rank("q", ["1 a", "-1 b"])
+    assert [item.probability for item in plain] == [None, None]
+    found = tabled.rank("q", ["1 a", "-1 b"], probability=True)
+    assert [item.probability for item in found] == pytest.approx(
+        [1 / (1 + np.exp(-item.score)) for item in found], abs=1e-6
+    )
+    tabled.calibration = Calibration(slope=2.0, intercept=1.0, lists=3, documents=9)
+    found = tabled.rank("q", ["1 a", "-1 b"], probability=True)
+    assert [item.probability for item in found] == pytest.approx(
+        [1 / (1 + np.exp(-(2 * item.score + 1))) for item in found], abs=1e-6
+    )
+
+
+def test_copies_on_two_devices_score_as_one(student: Student, device: torch.device) -> None:
+    pairs = [("what is it", f"It is test number {i}, or so.") for i in range(5)]
+    one = Reranker.from_pretrained(student.folder, dtype="fp32", device=device)
+    two = Reranker.from_pretrained(student.folder, dtype="fp32", device=[device, device])
+    assert two.score(pairs) == pytest.approx(one.score(pairs), abs=1e-4)
+    assert two.score(pairs[:1]) == pytest.approx(one.score(pairs[:1]), abs=1e-6)
 
 
 def test_equal_scores_keep_the_input_order(tabled: Reranker) -> None:

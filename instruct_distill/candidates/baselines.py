@@ -1,28 +1,61 @@
-"""What a pool's documents look like to rankers that know nothing of language: BM25 and popularity."""
+"""What a recommender has to beat: rankers that know nothing of language, BM25 and popularity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from instruct_distill.candidates import retrieve
 from instruct_distill.candidates.bm25 import open_engine
 from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.records import Query, Run, ScoredDocument
 from instruct_distill.sources.collection import Collection
 
+SEARCHES = ("bm25", "popular")
+"""Methods whose lists come from all documents; the lists of other methods are what there is to order."""
+
 
 def baselines(
     collection: Collection, queries: Sequence[Query], run: Run, parameters: CandidateParameters
 ) -> dict[str, Run]:
-    """Return the candidates ordered by BM25 and by popularity, where they are pools; else nothing.
+    """Return rankings by BM25 and by popularity, where documents carry a popularity; else nothing.
 
-    A pool's own order is random, so the first stage says nothing of what a ranker has to beat.
+    Pools and lists made elsewhere are put into these orders: their own order may be random, and then the
+    first stage says nothing of what a ranker has to beat. Where candidates are searched among all documents,
+    so are the baselines', and the one that is the first stage itself is left out.
+
+    Args:
+        collection: the documents.
+        queries: what is asked.
+        run: the candidates.
+        parameters: how they were found.
     """
-    if parameters.method != "pool":
+    if collection.popularity() is None:
         return {}
+    if parameters.method not in SEARCHES:
+        return {
+            "bm25": by_bm25(collection, queries, run, parameters),
+            "popularity": by_popularity(collection, run),
+        }
     return {
-        "bm25": by_bm25(collection, queries, run, parameters),
-        "popularity": by_popularity(collection, run),
+        name: retrieve(collection, queries, dataclasses.replace(parameters, method=method))
+        for name, method in (("bm25", "bm25"), ("popularity", "popular"))
+        if method != parameters.method
     }
+
+
+def orderable(
+    collection: Collection, query_ids: Iterable[str], run: Run, parameters: CandidateParameters
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield query id and the ids that a ranker may order: all documents, or those of lists that are given."""
+    if parameters.method not in SEARCHES:
+        for query_id, ranked in run.items():
+            yield query_id, [document.doc_id for document in ranked]
+        return
+    everything = [document.doc_id for document in collection.documents()]
+    for query_id in query_ids:
+        excluded = collection.excluded(query_id)
+        yield query_id, [doc_id for doc_id in everything if doc_id not in excluded]
 
 
 def by_bm25(

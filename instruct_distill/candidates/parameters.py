@@ -33,8 +33,9 @@ class CandidateParameters:
     """Where the candidate lists come from and how long they are."""
 
     method: str = "bm25"
-    """``bm25`` (search the collection), ``run`` (a TREC run file), ``given`` (the collection's lists) or
-    ``pool`` (for recommendation: found, popular and relevant documents, shuffled)."""
+    """``bm25`` (search the collection), ``run`` (a TREC run file), ``given`` (the collection's lists),
+    ``popular`` (the most popular documents) or ``pool`` (for recommendation: found, popular and relevant
+    documents, shuffled)."""
 
     engine: Literal["bm25s", "rank_bm25"] = "bm25s"
     """``bm25s``: Lucene's BM25, index on disk; ``rank_bm25``: BM25Okapi in memory, for small collections."""

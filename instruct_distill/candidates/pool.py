@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from instruct_distill.candidates.bm25 import open_engine
 from instruct_distill.candidates.parameters import CandidateParameters
+from instruct_distill.candidates.popular import popularity_of
 from instruct_distill.errors import InputError
 from instruct_distill.records import Query, Run, ScoredDocument
 from instruct_distill.sources.collection import Collection
@@ -34,12 +35,7 @@ def candidates(collection: Collection, queries: Sequence[Query], parameters: Can
         InputError: the collection has no popularity or no judgements, a query has no relevant document, or
             there are fewer documents than a pool needs.
     """
-    popularity = collection.popularity()
-    if popularity is None:
-        raise InputError(
-            f"{collection.name}: its documents carry no popularity, which method pool draws by; use bm25, or "
-            "a run file with pools made elsewhere"
-        )
+    popularity = popularity_of(collection, "pool")
     popular = [doc_id for doc_id, count in popularity.items() if count > parameters.popular_above]
     qrels = (collection.qrels() or {}) if parameters.with_target else {}
     engine = open_engine(collection, parameters) if parameters.bm25 else None

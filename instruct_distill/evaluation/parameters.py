@@ -17,7 +17,7 @@ from instruct_distill.sources import check_prefix
 from instruct_distill.sources.parameters import QueriesParameters
 
 SYSTEMS = ("first_stage", "bm25", "popularity", "zero_shot", "teacher", "student")
-"""The systems of a task, in the order of the printed table; ``bm25`` and ``popularity`` for pools only."""
+"""Systems in the order of the printed table; ``bm25`` and ``popularity`` for recommendations only."""
 
 
 @parameters
@@ -95,7 +95,7 @@ class EvaluationParameters:
 
     @model_validator(mode="after")
     def _depth_is_there(self) -> Self:
-        if self.candidates.method == "bm25" and (self.depth or 0) > self.candidates.depth:
+        if self.candidates.method in ("bm25", "popular") and (self.depth or 0) > self.candidates.depth:
             raise ValueError(
                 f"depth: {self.depth} candidates cannot be reranked, candidates.depth is "
                 f"{self.candidates.depth}"

@@ -93,6 +93,8 @@ def _about_task(result: TaskResult) -> dict[str, Any]:
         "all_judged": first.all_judged,
         "relevance_level": first.relevance_level,
         "recall_ceiling": dict(result.ceiling),
+        **({"random_order": dict(result.random_order)} if result.random_order else {}),
+        **({"notes": list(result.notes)} if result.notes else {}),
         "judged_at_10": {system: found.judged_at_10 for system, found in result.evaluations.items()},
         "ties": {system: found.ties for system, found in result.evaluations.items()},
         "significance": {

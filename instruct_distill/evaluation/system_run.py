@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.ranker import Ranker, RerankedList, rerank
+from instruct_distill.files import read_json, write_json
 from instruct_distill.records import Document, Query, Run, ScoredDocument
+
+SYSTEMS_FILE = "systems.json"
+
+
+def same_systems(folder: Path, candidates: Run, depth: int | None, rankers: Mapping[str, Ranker]) -> None:
+    """Write down what the runs in a task's folder are made from; refuse to go on with something else.
+
+    Args:
+        folder: the task's folder.
+        candidates: first-stage lists.
+        depth: candidates of each query that are reranked.
+        rankers: system → what ranks; one that has an ``identity`` is recognised by it.
+
+    Raises:
+        InputError: the folder holds the runs of other systems or candidates; the message says what differs.
+    """
+    lists = hashlib.sha256()
+    for query_id, ranked in candidates.items():
+        lists.update(json.dumps([query_id, ranked]).encode("utf-8"))
+    content = {
+        "candidates": lists.hexdigest()[:32],
+        "depth": depth,
+        "systems": {
+            name: getattr(ranker, "identity", type(ranker).__name__) for name, ranker in rankers.items()
+        },
+    }
+    content = json.loads(json.dumps(content))
+    file = folder / SYSTEMS_FILE
+    if file.exists():
+        before = read_json(file)
+        changed = [key for key in content if not isinstance(before, dict) or before.get(key) != content[key]]
+        if changed:
+            raise InputError(
+                f"{folder} holds runs that were made otherwise: {', '.join(changed)} changed; give another "
+                "folder, or remove this one"
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(file, content)
 
 
 def rank_with_resume(
@@ -21,6 +63,7 @@ def rank_with_resume(
     file: Path,
     depth: int | None,
     name: str,
+    known: Mapping[str, RerankedList] | None = None,
 ) -> list[RerankedList]:
     """Rerank a task's lists, those that the file has already excepted, and return all of them.
 
@@ -32,19 +75,23 @@ def rank_with_resume(
         file: JSONL, a line a query; a torn last line is done again.
         depth: candidates of each query that are reranked.
         name: the system's name, for the progress bar.
+        known: query id → what the same system made of the same list in another task.
 
     Raises:
         InputError: the file is damaged, or cannot be written.
     """
     done = _read(file)
-    left = [query for query in queries if query.query_id not in done]
+    missing = [query for query in queries if query.query_id not in done]
+    shared = [known[query.query_id] for query in missing if query.query_id in known] if known else []
+    taken = {item.query_id for item in shared}
+    left = [query for query in missing if query.query_id not in taken]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         stream = open(file, "ab")
     except OSError as error:
         raise InputError(f"{file}: cannot be written ({error})") from None
     with stream:
-        for item in rerank(ranker, left, candidates, documents, depth=depth, name=name):
+        for item in chain(shared, rerank(ranker, left, candidates, documents, depth=depth, name=name)):
             record = {
                 "query_id": item.query_id,
                 "documents": [[doc_id, score] for doc_id, score in item.documents],

@@ -15,9 +15,9 @@ def task_table(result: TaskResult) -> str:
     """Return the tables of one task as lines of text.
 
     The first has a row a system and a column a metric, with the number of queries, the share of the top 10
-    that is judged, the median of the seconds a query, documents a second and the tied scores; its last row is
-    the ceiling of the candidates. The second has a row a pair of systems: first each system against the first
-    one, then the others. Notes on what was counted follow.
+    that is judged, the median of the seconds a query, documents a second and the tied scores; its last rows
+    are a random order, for recommendations, and the ceiling of the candidates. The second has a row a pair of
+    systems: first each system against the first one, then the others. Notes on what was counted follow.
     """
     blocks = [[result.name], aligned(_means(result))]
     if result.differences:
@@ -43,6 +43,9 @@ def _means(result: TaskResult) -> list[list[str]]:
             ]
         )
     queries = str(len(next(iter(result.evaluations.values())).per_query))
+    if result.random_order:
+        expected = (f"{result.random_order[metric]:.4f}" for metric in metrics)
+        rows.append(["random order", *expected, queries, *[ABSENT] * 4])
     rows.append(["ceiling", *(f"{result.ceiling[m]:.4f}" for m in metrics), queries, *[ABSENT] * 4])
     return rows
 
@@ -67,7 +70,10 @@ def _difference(value: Interval) -> str:
 
 def _notes(result: TaskResult) -> list[str]:
     first = next(iter(result.evaluations.values()))
-    notes = [
+    notes = list(result.notes)
+    if result.random_order:
+        notes.append("random order: the mean over all orders, in closed form")
+    notes += [
         "ceiling: the best that any order of the candidates can reach",
         "judged@10: share of the documents at the top 10 places that have a judgement",
     ]

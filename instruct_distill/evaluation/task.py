@@ -24,6 +24,8 @@ class TaskResult:
         ceiling: metric → the best mean that any order of the candidates can have.
         timings: system → time taken; systems that were not measured are left out.
         differences: between every two systems.
+        random_order: metric → the mean over all orders, in closed form; for recommendations, else empty.
+        notes: what a reader must know of the task, such as what popularity counts.
     """
 
     name: str
@@ -31,6 +33,8 @@ class TaskResult:
     ceiling: dict[str, float]
     timings: dict[str, Timing] = field(default_factory=dict)
     differences: Differences = field(default_factory=dict)
+    random_order: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def compare_systems(evaluations: Mapping[str, Evaluation], *, seed: int) -> Differences:

@@ -95,7 +95,7 @@ def _section(text: str, depth: int, metrics: Sequence[str] | None) -> Evaluation
         content["qrels"] = files["qrels"]
     if "run" in files:
         candidates |= {"method": "run", "file": files["run"]}
-    elif task and task.collection == collection:
+    elif task and (task.collection == collection or task.candidates in ("pool", "popular")):
         candidates["method"] = task.candidates
     if task:
         content |= {"name": task.name, "relevance_level": task.relevance_level, "joining": task.joining}

@@ -24,7 +24,8 @@ class Task(NamedTuple):
         judgements: pairs of query and document that have a grade; None where nobody has published it.
         collection: where the data come from, or None where the user must say so.
         obtain: how to say so, for tasks without a collection.
-        candidates: the method for first-stage lists: ``bm25``, or ``given`` with the data.
+        candidates: the method for first-stage lists: ``bm25``, ``given`` with the data, ``pool`` or
+            ``popular`` (recommendation).
         relevance_level: the lowest relevant grade, for every metric but nDCG.
         joining: how a title is put before its text in prompts.
         drop_self: whether the document with the query's own id is no candidate.
@@ -190,7 +191,25 @@ _NOVEL_EVAL = Task(
     candidates="given",
 )
 
-TASKS = {task.name: task for task in (*_trec_dl(), *_beir(), *_nano_beir(), _NOVEL_EVAL)}
+
+def _redial() -> Iterable[Task]:
+    # The pools of the paper, and the honest view: every movie but those that the dialogue has named.
+    for name, candidates, metrics in (
+        ("redial", "pool", ("Success@1",)),
+        ("redial-all-movies", "popular", ("nDCG@10", "RR@10", "R@50")),
+    ):
+        yield Task(
+            name,
+            4_380,
+            6_924,
+            4_380,
+            obtain=f"{name}=redial:FOLDER, ReDial's files of https://redialdata.github.io/website",
+            candidates=candidates,
+            metrics=metrics,
+        )
+
+
+TASKS = {task.name: task for task in (*_trec_dl(), *_beir(), *_nano_beir(), _NOVEL_EVAL, *_redial())}
 """Every known task by its name."""
 
 _PAPER = (

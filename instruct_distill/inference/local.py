@@ -14,6 +14,7 @@ from instruct_distill.inference.generation import write_greedily
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.batch import by_length
 from instruct_distill.models.loading import LoadedModel
+from instruct_distill.models.question_encoder import question_encoder
 from instruct_distill.prompts.answers import EncodedAnswers
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.prompts.prompt import Prompt
@@ -42,6 +43,7 @@ class LocalEngine:
         self.model: AnswerModel = loaded.model
         self.prompt = prompt
         self.tokens_per_batch = tokens_per_batch
+        self._loaded = loaded
         self._tokenizer = loaded.tokenizer
         self._max_length, self._document_words = max_length, document_words
         self._encoders: dict[int, PromptEncoder] = {}
@@ -50,6 +52,16 @@ class LocalEngine:
         self.tokens = 0
         if self.encoder.answers is not None:
             self._check_against_the_models_own_forward(self.encoder.answers)
+
+    def with_prompt(self, prompt: Prompt) -> LocalEngine:
+        """Return an engine over the same weights that asks in another wording."""
+        return LocalEngine(
+            self._loaded,
+            prompt,
+            max_length=self._max_length,
+            document_words=self._document_words,
+            tokens_per_batch=self.tokens_per_batch,
+        )
 
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
@@ -92,13 +104,11 @@ class LocalEngine:
     def _encoder(self, documents: int) -> PromptEncoder:
         """The encoder of prompts with so many documents; a prompt without a block has one."""
         if documents not in self._encoders:
-            self._encoders[documents] = PromptEncoder(
+            self._encoders[documents] = question_encoder(
+                self._loaded,
                 self.prompt.for_documents(documents) if self.prompt.block else self.prompt,
-                self._tokenizer,
-                family=self.model.family,
                 max_length=self._max_length,
                 document_words=self._document_words,
-                decoder_start=getattr(self.model.model.config, "decoder_start_token_id", None),
                 beside=next(iter(self._encoders.values()), None),
             )
         return self._encoders[documents]

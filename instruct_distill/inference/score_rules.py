@@ -8,7 +8,7 @@ import numpy as np
 
 from instruct_distill.inference.engine import FloatArray
 
-ScoreRule = Literal["yes_logit", "yes_minus_no"]
+ScoreRule = Literal["yes_logit", "yes_minus_no", "head"]
 
 
 def student_score(logits: Any, rule: ScoreRule) -> Any:
@@ -17,7 +17,8 @@ def student_score(logits: Any, rule: ScoreRule) -> Any:
     Args:
         logits: [..., answers], the positive answer first.
         rule: ``yes_logit``: the logit of the positive answer (arXiv 2311.01555, section 3.3);
-            ``yes_minus_no``: the difference to the second answer (monoT5's, up to a monotone map).
+            ``yes_minus_no``: the difference to the second answer (monoT5's, up to a monotone map);
+            ``head``: the output of an encoder's score head, which is all that it gives.
     """
     if rule == "yes_minus_no":
         return logits[..., 0] - logits[..., 1]

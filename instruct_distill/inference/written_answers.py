@@ -12,7 +12,7 @@ from instruct_distill.prompts.answer_text import read_answer
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_TOKENS = 16
+ANSWER_TOKENS = 16
 
 
 class WrittenAnswers:
@@ -37,7 +37,7 @@ class WrittenAnswers:
 
     def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
-        texts = self._engine.generate(questions, _ANSWER_TOKENS)
+        texts = self._engine.generate(questions, ANSWER_TOKENS)
         block = bool(self.prompt.block)
         shown = [len(question.documents) if block else 0 for question in questions]
         answers = {n: (self.prompt.for_documents(n) if block else self.prompt).answers for n in set(shown)}

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.prompts.answers import EncodedAnswers
 from instruct_distill.prompts.encoder import Family
 
@@ -36,6 +37,10 @@ class AnswerModel(nn.Module, ABC):
         device: torch.device = next(self.model.parameters()).device
         return device
 
+    def head_modules(self) -> list[str]:
+        """Return the names of layers that are no part of the language model, and are always trained whole."""
+        return []
+
     def forward(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
         """Return the score of each answer to each prompt.
 
@@ -50,8 +55,7 @@ class AnswerModel(nn.Module, ABC):
             float32 [prompts, answers], with a graph where gradients are on.
         """
         if answers.single:
-            rows = self.answer_rows(prompts, answers)
-            return self.project(rows, [continuation[0] for continuation in answers.continuations])
+            return self.batch_logits(pad(prompts, self.pad_id, self.device), answers)
         scored = [
             self.token_log_probabilities(prompts, [c] * len(prompts), answers) for c in answers.continuations
         ]
@@ -64,8 +68,13 @@ class AnswerModel(nn.Module, ABC):
         rows = self.token_log_probabilities(prompts, continuations, None)
         return torch.stack([row.mean() for row in rows])
 
+    def batch_logits(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
+        """Return the next-token logit of each answer, each of one token, float32 [prompts, answers]."""
+        rows = self.answer_rows(batch, answers)
+        return self.project(rows, [continuation[0] for continuation in answers.continuations])
+
     @abstractmethod
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """Return the last hidden state at the place where the answer follows, [prompts, hidden]."""
 
     @abstractmethod

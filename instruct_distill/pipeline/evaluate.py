@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from instruct_distill.candidates.baselines import baselines
+from instruct_distill.environment import environment
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.contamination import contamination
 from instruct_distill.evaluation.evaluate import task_result
 from instruct_distill.evaluation.joining import joined
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
-from instruct_distill.evaluation.ranker import Ranker, Timing, run_of, timing_of
+from instruct_distill.evaluation.ranker import Ranker, RerankedList, Timing, run_of, timing_of
 from instruct_distill.evaluation.summary import check_expected, summary, write_summary
 from instruct_distill.evaluation.system_run import rank_with_resume
 from instruct_distill.evaluation.table import task_table
@@ -26,6 +27,7 @@ from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.stage import this_process
 from instruct_distill.pipeline.teacher import load_teacher
 from instruct_distill.records import Document, Run
+from instruct_distill.report.page import write_report
 from instruct_distill.teachers.labelling import CandidateTexts
 from instruct_distill.teachers.ranker import TeacherRanker
 from instruct_distill.teachers.strategy import Context
@@ -45,9 +47,14 @@ class _Task:
     documents: dict[str, Document]
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     timings: dict[str, Timing] = dataclasses.field(default_factory=dict)
+    reranked: dict[str, list[RerankedList]] = dataclasses.field(default_factory=dict)
+    others: list[_Task] = dataclasses.field(default_factory=list)
 
     def rank(self, system: str, ranker: Ranker) -> None:
-        """Put the task's lists through a system and write its run, going on from what is there."""
+        """Put the task's lists through a system and write its run, going on from what is there.
+
+        Lists that another task has too, such as a larger sample of the same queries, are ranked once.
+        """
         partial = self.folder / f"{system}.jsonl"
         lists = rank_with_resume(
             ranker,
@@ -57,12 +64,30 @@ class _Task:
             file=partial,
             depth=self.parameters.depth,
             name=f"evaluate {system}",
+            known={
+                item.query_id: item
+                for other in self.others
+                if self._shows_the_same(other)
+                for item in other.reranked.get(system, ())
+                if self.candidates.get(item.query_id) == other.candidates[item.query_id]
+            },
         )
+        self.reranked[system] = lists
         self.runs[system] = run_of(lists)
         timing = timing_of(lists)
         if timing:
             self.timings[system] = timing
         write_run(self.folder / f"{system}.trec", self.runs[system], system)
+
+    def _shows_the_same(self, other: _Task) -> bool:
+        """Whether an equal list of candidates is the same question in both tasks."""
+        mine, its = self.parameters, other.parameters
+        return (mine.collection, mine.qrels, mine.joining, mine.depth) == (
+            its.collection,
+            its.qrels,
+            its.joining,
+            its.depth,
+        )
 
     def lists(self) -> list[CandidateTexts]:
         """Return what a teacher is asked about."""
@@ -97,6 +122,8 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         found = read_run(task_folder / "first_stage.trec")
         candidates = {query.query_id: found.get(query.query_id, []) for query in data.queries}
         tasks.append(_Task(parameters, data, task_folder, candidates, data.documents(candidates)))
+    for task in tasks:
+        task.others = [other for other in tasks if other is not task]
     overlaps = [
         contamination(inputs.queries, inputs.documents.values(), task.data.queries, task.documents.values())
         for task in tasks
@@ -108,14 +135,21 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
         del rank  # it holds the model, and the next one is loaded before its name is given away
         gc.collect()
     results = [
-        task_result(task.parameters, task.data.qrels, task.runs, task.timings, seed=recipe.seed)
+        task_result(
+            task.parameters,
+            task.data.qrels,
+            task.runs,
+            task.timings,
+            seed=recipe.seed,
+            collection=task.data.collection,
+        )
         for task in tasks
     ]
     overlap_of = {
         result.name: overlap.as_dict(result.evaluations, task.data.qrels)
         for task, result, overlap in zip(tasks, results, overlaps, strict=True)
     }
-    content = summary(results, about={"contamination": overlap_of})
+    content = summary(results, about={"contamination": overlap_of, "environment": environment()})
     write_summary(folder / "summary.json", content)
     table = "\n\n".join(
         f"{task_table(result)}\n{overlap.line(result.evaluations)}"
@@ -126,6 +160,8 @@ def evaluate_systems(inputs: Inputs) -> dict[str, Any]:
     from instruct_distill.model_card import write_card  # it needs the student's tokenizer
 
     write_card(inputs.folder / "student", content)
+    collections = {task.parameters.task: task.data.collection for task in tasks}
+    write_report([inputs.folder], texts=lambda run, task: collections[task], seed=recipe.seed)
     failures = [
         f"{task.parameters.task}: {failure}"
         for task in tasks
@@ -154,7 +190,8 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
     yield "first_stage", first_stage
     if not recipe.evaluation:
         return
-    yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
+    if _scores_untrained(inputs):
+        yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
     if any(task.teacher == "same" for task in recipe.evaluation):
         yield "teacher", _teacher(inputs)
     else:
@@ -164,6 +201,20 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
 
 def _ranking_with(system: str, ranker: Ranker) -> Callable[[_Task], None]:
     return lambda task: task.rank(system, ranker)
+
+
+def _scores_untrained(inputs: Inputs) -> bool:
+    """Whether the student could score before it was trained; says so where it could not."""
+    from instruct_distill.models.loading import scores_untrained
+
+    student = inputs.recipe.student
+    if scores_untrained(student.model, student.revision):
+        return True
+    logger.info(
+        "evaluate: zero_shot is left out: %s has no score head of its own, and a new one scores at random",
+        student.model,
+    )
+    return False
 
 
 def _untrained(inputs: Inputs) -> Ranker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def labelled_from(inputs: Inputs) -> dict[str, str]:
         found["ranking"] = digest(ranking)
     if teacher.qrels:
         found["qrels"] = _of(sorted((inputs.context().qrels() or {}).items()))
-    return found | _weights("teacher", teacher.model)
+    # a served model's name is the server's, not that of a folder here
+    return found | _weights("teacher", None if teacher.server else teacher.model)
 
 
 def trained_from(inputs: Inputs) -> dict[str, str]:
@@ -58,7 +59,7 @@ def evaluated_from(inputs: Inputs) -> dict[str, str]:
 
 
 def _searched(
-    prefix: str, collection: Collection, queries: Iterable[Query], candidates: CandidateParameters
+    prefix: str, collection: Collection, queries: Sequence[Query], candidates: CandidateParameters
 ) -> dict[str, str]:
     found = {
         f"{prefix}collection": collection.fingerprint(),
@@ -68,6 +69,11 @@ def _searched(
         found[f"{prefix}candidates"] = digest(candidates.file)
     elif candidates.method == "given":
         found[f"{prefix}candidates"] = _of(collection.given())
+    if popularity := collection.popularity():
+        found[f"{prefix}popularity"] = _of(popularity)
+    excluded = {query.query_id: sorted(collection.excluded(query.query_id)) for query in queries}
+    if any(excluded.values()):
+        found[f"{prefix}excluded"] = _of(excluded)
     return found
 
 

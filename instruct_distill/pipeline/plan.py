@@ -123,7 +123,7 @@ def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool
         else "tokens    label 0",
         _token_line("train", counts.train, student, "forward and backward"),
         _token_line("evaluate", 2 * counts.evaluate, student, "untrained and trained student"),
-        _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, recipe.training.keep),
+        _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, _kept(recipe, counts)),
     ]
     if measure:
         problem = teacher.missing or student.missing
@@ -137,10 +137,24 @@ def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool
 def _token_line(stage: str, prompts: int, measured: Measured, note: str) -> str:
     if measured.tokens_per_prompt is None:
         return f"tokens    {stage} not known: {measured.missing}"
+    if measured.estimated:
+        return (
+            f"tokens    {stage} about {_rounded(prompts * measured.tokens_per_prompt).strip()} ({note}; "
+            f"{measured.tokens_per_prompt:.0f} a prompt, estimated from the size of {measured.tokenised:,} "
+            "real ones, without the answers: the tokenizer is the server's)"
+        )
     return (
         f"tokens    {stage} {_rounded(prompts * measured.tokens_per_prompt).strip()} ({note}; "
         f"{measured.tokens_per_prompt:.0f} a prompt, mean of {measured.tokenised:,} real ones)"
     )
+
+
+def _kept(recipe: Recipe, counts: _Counts) -> int:
+    """Checkpoints that stay, the best one included."""
+    training = recipe.training
+    steps = training.epochs * steps_per_epoch(len(counts.lengths), training.lists_per_step)
+    every = -(-steps // training.checkpoint_every)
+    return every if training.keep == "all" else training.keep + (training.dev is not None)
 
 
 def _disk_line(folder: Path, label_bytes: float, student: Measured, keep: int) -> str:
@@ -158,14 +172,18 @@ def _disk_line(folder: Path, label_bytes: float, student: Measured, keep: int) -
 
 
 def _hours_line(counts: _Counts, seconds: Seconds) -> str:
-    label = counts.label * seconds.label
     train = counts.train * seconds.train
-    evaluate = 2 * counts.evaluate * seconds.evaluate + counts.evaluate_teacher * seconds.label
+    evaluate = 2 * counts.evaluate * seconds.evaluate
+    if seconds.label is None:
+        label, teacher = "not known (a server's)", "the server is not asked"
+    else:
+        label = f"{counts.label * seconds.label / 3600:.2f}"
+        teacher = f"a teacher's takes {1000 * seconds.label:.1f} ms"
+        evaluate += counts.evaluate_teacher * seconds.label
     return (
-        f"hours     label {label / 3600:.2f}, train {train / 3600:.2f}, evaluate {evaluate / 3600:.2f}, "
-        f"by one process on {seconds.device} ({PROMPTS} prompts measured: a teacher's takes "
-        f"{1000 * seconds.label:.1f} ms, a student's {1000 * seconds.evaluate:.1f} ms, a document in "
-        f"training {1000 * seconds.train:.1f} ms)"
+        f"hours     label {label}, train {train / 3600:.2f}, evaluate {evaluate / 3600:.2f}, "
+        f"by one process on {seconds.device} ({PROMPTS} prompts measured: {teacher}, a student's "
+        f"{1000 * seconds.evaluate:.1f} ms, a document in training {1000 * seconds.train:.1f} ms)"
     )
 
 

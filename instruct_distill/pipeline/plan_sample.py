@@ -69,6 +69,7 @@ class Measured:
         labels: a teacher's labels of the sample, answers drawn by lot.
         questions: some of the prompts, from all lists.
         counter: what counted.
+        estimated: the tokens are a guess from the texts' size: the tokenizer is a server's.
     """
 
     tokens_per_prompt: float | None = None
@@ -78,6 +79,7 @@ class Measured:
     labels: list[ListLabel] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     counter: CountingEngine | None = None
+    estimated: bool = False
 
     @property
     def label_bytes(self) -> float:
@@ -97,6 +99,21 @@ def measure_teacher(
     """Let a teacher without a model label some lists."""
     if prompt is None or parameters.model is None:
         return Measured(0.0, labels=_labels_by_lot(lists, seed))
+    if parameters.server is not None:
+        counter = CountingEngine(
+            prompt,
+            None,
+            "decoder-only",
+            decoder_start=None,
+            max_length=parameters.max_length,
+            document_words=parameters.document_words,
+            per_call=max(_TOKENISED // max(len(lists), 1), 20),
+            seed=seed,
+            estimate=True,
+        )
+        found = _found(counter, 0, _labels(strategy, counter, lists))
+        found.estimated = True
+        return found
     try:
         counter, weights = _counter(parameters, prompt, len(lists), seed, download)
     except InputError as error:

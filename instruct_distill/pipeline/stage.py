@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ OUTPUTS = {
     "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec", "evaluation/*/qrels.txt"),
     "label": ("labels.jsonl", "labels.jsonl.process-*"),
     "train": ("checkpoints", "student", "training.jsonl"),
-    "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*"),
+    "evaluate": ("evaluation/summary.json", "evaluation/table.txt", "evaluation/*/*", "report.html"),
 }
 """What each stage writes into the run's folder, as glob patterns."""
 
@@ -83,10 +83,19 @@ class Stage:
         name: one of :data:`STAGES`.
         keys: the parts of the recipe that the stage reads.
         inputs: name → fingerprint of what it reads besides.
+        grows: keys whose larger value goes on from what is there, such as the number of epochs.
     """
 
-    def __init__(self, folder: Path, name: str, keys: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        keys: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        grows: Sequence[str] = (),
+    ) -> None:
         self.folder, self.name = folder, name
+        self._grows = grows
         self._reads = {"keys": flatten(keys), "inputs": dict(inputs)}
         text = json.dumps(self._reads, sort_keys=True, ensure_ascii=False)
         self._hash = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -112,6 +121,8 @@ class Stage:
                 if not isinstance(there, dict) or "hash" not in there:
                     raise InputError(f"{file}: damaged; use redo={self.name} to make the stage again")
                 if there["hash"] != self._hash:
+                    if self._goes_on_from(there):
+                        continue
                     if file == self._started_file and not outputs(self.folder, self.name):
                         return None  # it stopped before it wrote anything, at a misspelt model say
                     raise StaleStageError(self._difference(there))
@@ -124,6 +135,14 @@ class Stage:
                     outcome: dict[str, Any] = there["outcome"]
                     return outcome
         return None
+
+    def _goes_on_from(self, there: Mapping[str, Any]) -> bool:
+        """Whether all that differs is that a key that may grow has grown."""
+        old, new = dict(there.get("keys", {})), dict(self._reads["keys"])
+        grown = [key for key in self._grows if key in old and key in new and old[key] < new[key]]
+        for key in grown:
+            del old[key], new[key]
+        return bool(grown) and old == new and there.get("inputs") == self._reads["inputs"]
 
     def begin(self) -> None:
         """Note what the stage is about to be made from, so that its unfinished files are not mistaken."""

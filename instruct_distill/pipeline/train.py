@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from instruct_distill.errors import InputError
 from instruct_distill.files import read_json
@@ -11,6 +12,10 @@ from instruct_distill.labels import read_header, read_labels
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.stage import this_process
 from instruct_distill.training.lists import TrainingList, training_list
+
+if TYPE_CHECKING:
+    from instruct_distill.models.loading import LoadedModel
+    from instruct_distill.probability import Calibration
 
 logger = logging.getLogger(__name__)
 
@@ -23,15 +28,16 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     """
     # torch is imported by the stages that need it
     from instruct_distill.model_card import write_card
-    from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
+    from instruct_distill.pipeline.dev_task import dev_task
     from instruct_distill.student_folder import StudentRecord, write_student
     from instruct_distill.training.loop import train
+    from instruct_distill.training.student import finished_student, load_student
 
     recipe, folder = inputs.recipe, inputs.folder
     student = recipe.student
     lists = labelled_lists(inputs)
-    loaded = load_model(student.model, revision=student.revision, dtype=recipe.training.precision)
+    loaded = load_student(student, recipe.training.precision, recipe.seed)
     trained = train(
         loaded,
         student,
@@ -40,6 +46,8 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
         seed=recipe.seed,
         checkpoints=folder / "checkpoints",
         log=folder / "training.jsonl",
+        name=recipe.name,
+        dev=dev_task(inputs),
     )
     if trained.agreement is not None and trained.agreement <= 0:
         logger.warning(
@@ -55,21 +63,56 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             max_length=student.max_length,
             document_words=student.document_words,
             dtype=dtype_name(loaded.model.model.dtype),
+            weights="adapter" if student.lora and student.lora.save == "adapter" else "whole",
             base_model=student.model,
             base_revision=loaded.revision,
+            probability=_probability(inputs, loaded, lists),
             training={
                 "recipe": recipe.name,
                 "collection": recipe.collection,
                 "queries": len(lists),
                 "teacher": read_header(folder / "labels.jsonl"),
                 "label_statistics": read_json(folder / "label.done.json")["outcome"],
+                "lora": recipe.as_dict()["student"]["lora"],
                 **recipe.as_dict()["training"],
             },
         )
-        write_student(folder / "student", loaded, record)
+        write_student(folder / "student", finished_student(loaded, student, lists), record)
         write_card(folder / "student")
     logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
     return {"lists": len(lists), **trained._asdict()}
+
+
+def _probability(inputs: Inputs, loaded: LoadedModel, lists: Sequence[TrainingList]) -> Calibration | None:
+    """Fit probabilities on the lists that were held back; None where none were, or where they do not fit."""
+    from instruct_distill.probability import fit, win_rates
+    from instruct_distill.reranker import Reranker
+    from instruct_distill.training.dev import held_back_positions
+
+    recipe = inputs.recipe
+    dev, student = recipe.training.dev, recipe.student
+    if dev is None or not dev.held_back:
+        return None
+    useful = [item for item in lists if item.documents]
+    kept = [useful[i] for i in held_back_positions(useful, dev.held_back, recipe.seed)]
+    reranker = Reranker(
+        loaded,
+        student.prompt_record,
+        score=student.score,
+        max_length=student.max_length,
+        document_words=student.document_words,
+        tokens_per_batch=student.tokens_per_batch,
+    )
+    scores = [
+        reranker.score([(item.query, document) for document in item.documents]).tolist() for item in kept
+    ]
+    # empty documents were not compared, and are not in these lists; broken ties are no sums any more
+    sums = recipe.teacher.kind == "allpairs" and recipe.training.ties == "skip"
+    try:
+        return fit(scores, [win_rates(item.scores, sums=sums) for item in kept])
+    except InputError as error:
+        logger.warning("train: no probabilities: %s", error)
+        return None
 
 
 def labelled_lists(inputs: Inputs) -> list[TrainingList]:

@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+NOUNS = ("passage", "movie", "document", "option")
+"""What prompts call the things that they show, and models in their answers."""
+
 _LEAD = r"(?:(?:the\s+)?(?:final\s+)?(?:answer|output)(?:\s+is|\s*:)\W*)?"
-_WORD = r"(?:(?:the\s+)?(?:passage|movie|document|option)\W+)?"
+_WORD = rf"(?:(?:the\s+)?(?:{'|'.join(NOUNS)})\W+)?"
 _REASON = (
     r"(?:[^\w]*"  # nothing but signs
     r"|\W*\s+is\s+(?:the\s+)?(?:more|most|better|best)\b.*"  # B is better than A

@@ -9,6 +9,12 @@ from instruct_distill.errors import InputError
 DOCUMENT_FLOOR = 16
 """Tokens that each document keeps, if it has them, before the query is cut; fewer of a small budget."""
 
+DIALOGUE_FLOOR = 64
+"""Tokens that a query which gives way keeps, if it has them, before documents are cut; fewer of a small one.
+
+ReDial's longest movie has 181 of T5's tokens: two of them and this fit into 512 beside the instruction.
+"""
+
 
 def share(lengths: Sequence[int], budget: int) -> list[int]:
     """Divide a budget fairly: nobody gets more than its length; what is left over goes to the longer ones.
@@ -38,7 +44,7 @@ def divide(
     tokens a document, or a quarter of a small budget for all of them, would remain.
 
     ``cut="query"``: the query is shortened (a dialogue, from its beginning) and the documents only when
-    less than half of the budget would remain for it.
+    less than ``DIALOGUE_FLOOR`` tokens, or a quarter of a small budget, would remain for it.
 
     Args:
         query: length of the query in tokens, 0 where the prompt does not show it.
@@ -58,7 +64,8 @@ def divide(
     if query + sum(documents) <= budget:
         return query, list(documents)
     if cut == "query":
-        kept = max(min(query, budget // 2), budget - sum(documents))
+        floor = min(query, DIALOGUE_FLOOR, max(1, budget // 4))
+        kept = max(floor, budget - sum(documents))
     else:
         least = min(DOCUMENT_FLOOR, max(1, budget // (4 * len(documents))))
         floor = sum(min(length, least) for length in documents)

@@ -11,12 +11,12 @@ from instruct_distill.errors import InputError
 from instruct_distill.prompts.answers import EncodedAnswers, encode_answers, separator
 from instruct_distill.prompts.budget import divide
 from instruct_distill.prompts.frame import chat_frame, framed
-from instruct_distill.prompts.parts import Part, glued, split_parts
+from instruct_distill.prompts.parts import Part, glued, shown, split_parts
 from instruct_distill.prompts.prompt import Prompt
 
 logger = logging.getLogger(__name__)
 
-Family = Literal["encoder-decoder", "decoder-only"]
+Family = Literal["encoder-decoder", "decoder-only", "encoder"]
 
 _CACHED_PARTS = 20_000
 _CONTINUATION_TOKENS = 256
@@ -75,22 +75,31 @@ class PromptEncoder:
         )
         # unknown characters may stay unknown
         self._special_ids = frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        before, after = chat_frame(prompt, tokenizer)
+        self._parts: list[Part] = []
+        self._literals: list[list[int] | None] = []
+        self._begin: list[int] = []
+        self._end: list[int] = []
+        self.answers: EncodedAnswers | None = None
+        self._lay_out(decoder_start)
+        self.joined = self._joining_is_exact()
+
+    def _lay_out(self, decoder_start: int | None) -> None:
+        """Find the prompt's parts, the ids of those that are fixed, and the answers."""
+        before, after = chat_frame(self.prompt, self._tokenizer)
         self._pieces = framed(
-            prompt, before, after, answer_in_prompt=family == "decoder-only", special=self._special
+            self.prompt, before, after, answer_in_prompt=self.family == "decoder-only", special=self._special
         )
         self._parts = split_parts(self._pieces, self._special)
         self._closing_text = self._parts[-1].left if self._parts[-1].field is None else ""
         begin, end = self._automatic_specials()
         # a chat template writes its own beginning-of-text token
         self._begin = [] if before else begin
-        self._end = end if family == "encoder-decoder" else []
+        self._end = end if self.family == "encoder-decoder" else []
         self.answers = self._encode_answers(decoder_start)
         self._literals = [self._trusted(part.left) if part.field is None else None for part in self._parts]
-        if family == "decoder-only":
+        if self.family == "decoder-only":
             closing = list(self.answers.prefix) if self.answers else self._trusted(self._closing_text)
             self._literals[-1] = closing
-        self.joined = self._joining_is_exact()
 
     @property
     def template(self) -> str:
@@ -153,7 +162,7 @@ class PromptEncoder:
         for query, documents in questions:
             texts = {"query": query.strip()}
             for field, document in zip(fields, documents, strict=True):
-                texts[field] = self._shown(document)
+                texts[field] = shown(document, self.document_words)
             filled.append(texts)
         self._tokenise_new(filled)
         encoded = [self._fit(texts) for texts in filled]
@@ -162,16 +171,28 @@ class PromptEncoder:
         return encoded
 
     def encode_continuation(self, text: str) -> list[int]:
-        """Return the ids of a text as the model would write it after the prompt (query generation)."""
+        """Return the ids of a text as the model would write it after the prompt (query generation).
+
+        A long text loses its end; a dialogue, as everywhere, its beginning.
+        """
         text = text.strip()
         if self.family == "decoder-only":
             text = separator(self._closing_text) + text
-        return self._plain([text])[0][:_CONTINUATION_TOKENS]
+        ids = self._plain([text])[0]
+        return ids[-_CONTINUATION_TOKENS:] if self.prompt.cut == "query" else ids[:_CONTINUATION_TOKENS]
 
-    def _shown(self, document: str) -> str:
-        if self.document_words is None:
-            return document.strip()
-        return " ".join(document.split(maxsplit=self.document_words)[: self.document_words])
+    def document_room(self, query: str) -> int:
+        """Return the tokens that the documents of a prompt may have together beside this query."""
+        fixed = len(self._begin) + len(self._end) + sum(len(ids) for ids in self._literals if ids is not None)
+        asked = sum(len(self._part_ids(part, query.strip())) for part in self._parts if part.field == "query")
+        return self.max_length - fixed - asked
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where the tokens of a text begin and end in it, in characters."""
+        spans: list[tuple[int, int]] = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )["offset_mapping"]
+        return spans
 
     def _trusted(self, text: str) -> list[int]:
         """Ids of the prompt's own text, in which special tokens are special."""
@@ -289,9 +310,7 @@ class PromptEncoder:
 
     def _shorten(self, text: str, tokens: int, *, keep_end: bool) -> str:
         """Cut a text to about a number of tokens, at a token's border."""
-        offsets = self._tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-        )["offset_mapping"]
+        offsets = self.token_spans(text)
         if len(offsets) <= tokens:
             return text
         if keep_end:

@@ -25,6 +25,13 @@ def glued(left: str, text: str, right: str) -> str:
     return left + text + right if text else left.rstrip() + right
 
 
+def shown(document: str, words: int | None) -> str:
+    """Return the part of a document that a prompt shows: its first words, or all of it."""
+    if words is None:
+        return document.strip()
+    return " ".join(document.split(maxsplit=words)[:words])
+
+
 def split_parts(pieces: list[tuple[str, str | None]], special: re.Pattern[str]) -> list[Part]:
     """Cut a prompt at white space and special tokens: fields with the text glued to them, and the rest.
 

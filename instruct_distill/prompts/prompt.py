@@ -7,7 +7,8 @@ import string
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from instruct_distill.errors import InputError
 from instruct_distill.registry import nearest
@@ -63,6 +64,16 @@ class Prompt:
     def document_fields(self) -> tuple[str, ...]:
         """The fields that documents fill, in the order of the template."""
         return tuple(field for field in self.fields if field != "query")
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is the query and one document and nothing else: what a score head is given."""
+        return (
+            not (self.answers or self.block or self.answer_prefix)
+            and len(self.fields) == 2
+            and self.fields[0] == "query"
+            and not any(literal.strip() for literal, _ in self.pieces)
+        )
 
     def for_documents(self, count: int) -> Prompt:
         """Return the prompt that shows that many documents: the block written out, an answer for each.
@@ -209,6 +220,8 @@ PROMPTS: dict[str, Prompt] = {
         Prompt(name="pairwise-passage", template=_PAIRWISE, answers=("A", "B"), answer_prefix="passage"),
         # the authors' released students were trained with this one
         Prompt(name="pointwise-released", template=_RELEASED, answers=("Yes", "No")),
+        # two texts, which an encoder's tokenizer puts together in its own way
+        Prompt(name="pair", template="{query} {passage}", chat=False),
         # arXiv 2003.06713, section 3: what monoT5 was trained with
         Prompt(
             name="monot5",
@@ -284,6 +297,48 @@ def named_prompt(name: str) -> Prompt:
         known = ", ".join(sorted(PROMPTS))
         raise InputError(f"unknown prompt {name!r}{nearest(name, PROMPTS)} (known: {known})")
     return PROMPTS[name]
+
+
+def read_prompt(name_or_file: str) -> Prompt:
+    """Return a prompt by its name, or the record that a YAML or JSON file holds.
+
+    Raises:
+        InputError: there is no such prompt, or the file is no prompt record.
+    """
+    if not name_or_file.endswith((".yaml", ".yml", ".json")):
+        return named_prompt(name_or_file)
+    try:
+        with open(name_or_file, encoding="utf-8") as stream:
+            record: Prompt = TypeAdapter(Prompt).validate_python(yaml.safe_load(stream))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+        raise InputError(f"{name_or_file}: no prompt record ({error})") from None
+    return record
+
+
+def check_pointwise(prompt: Prompt, score: str, *, purpose: str) -> None:
+    """Check that a prompt shows a query and one document, and can be scored by a rule.
+
+    Args:
+        prompt: the record.
+        score: ``head``: the prompt must be a bare pair; any other rule compares its answers.
+        purpose: what it is for, such as ``a reranker``.
+
+    Raises:
+        InputError: it does not fit.
+    """
+    if score == "head":
+        if not prompt.is_pair:
+            raise InputError(
+                f"prompt {prompt.name!r} does not fit score: head: an encoder is given query and document "
+                "and no other words; leave the prompt out, or use 'pair'"
+            )
+        return
+    if prompt.is_pair:
+        raise InputError(
+            f"prompt {prompt.name!r} does not fit score: {score}: it has no answers; it is for an encoder "
+            "with score: head"
+        )
+    check_prompt(prompt, documents=1, answers=True, purpose=purpose)
 
 
 def check_prompt(

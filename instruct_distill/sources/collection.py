@@ -56,6 +56,10 @@ class Collection(ABC):
         """Return document id → how often it was chosen, for every document, or None where nobody counted."""
         return None
 
+    def popularity_source(self) -> str | None:
+        """Return what was counted for the popularity, in words for a result's reader, or None."""
+        return None
+
     def excluded(self, query_id: str) -> frozenset[str]:
         """Return the documents that must not be candidates of a query, such as those that it names itself."""
         return frozenset()

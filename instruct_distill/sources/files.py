@@ -1,4 +1,7 @@
-"""``files:FOLDER``: documents and queries as JSONL or TSV, judgements and candidates as TREC files."""
+"""``files:FOLDER``: documents and queries as JSONL or TSV, judgements and candidates as TREC files.
+
+For recommendations: dialogues are the queries, items the documents; popularity and excluded items as TSV.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from instruct_distill.errors import InputError
 from instruct_distill.records import Document, Qrels, Query, Run
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.fingerprint import files_fingerprint
+from instruct_distill.sources.item_files import read_excluded, read_popularity
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.record_fields import read_documents, read_queries
 from instruct_distill.trec import read_run
 
 _LAYOUT = (
     "a folder of files has documents.jsonl or .tsv, queries.jsonl or .tsv, and may have qrels.txt or .tsv "
-    "and candidates.trec, each also with .gz"
+    "and candidates.trec, and for items popularity.tsv and excluded.tsv, each also with .gz"
 )
 
 
@@ -34,6 +38,8 @@ class FilesCollection(Collection):
         self._queries = _required(folder, "queries.jsonl", "queries.tsv")
         self._qrels = _optional(folder, "qrels.txt", "qrels.tsv")
         self._candidates = _optional(folder, "candidates.trec")
+        self._popularities = _optional(folder, "popularity.tsv")
+        self._not_wanted = _optional(folder, "excluded.tsv")
 
     @cached_property
     def _all_queries(self) -> list[Query]:
@@ -64,6 +70,39 @@ class FilesCollection(Collection):
         run: Run = {query.query_id: [] for query in self._all_queries}
         run.update(read_run(self._candidates))
         return run
+
+    def popularity(self) -> dict[str, float] | None:
+        """Return the numbers of ``popularity.tsv``, 0 for documents that it does not name, or None.
+
+        Raises:
+            InputError: the file names a document that is not there, or is not readable.
+        """
+        return self._popularity
+
+    @cached_property
+    def _popularity(self) -> dict[str, float] | None:
+        if self._popularities is None:
+            return None
+        counted = read_popularity(self._popularities)
+        found = {document.doc_id: counted.pop(document.doc_id, 0.0) for document in self.documents()}
+        if counted:
+            raise InputError(
+                f"{self._popularities}: {len(counted)} documents are not in {self._documents.name} (the "
+                f"first: {next(iter(counted))!r}); remove their lines"
+            )
+        return found
+
+    def popularity_source(self) -> str | None:
+        """See :class:`Collection`."""
+        return None if self._popularities is None else f"the numbers in {self._popularities.name}"
+
+    @cached_property
+    def _excluded(self) -> dict[str, frozenset[str]]:
+        return {} if self._not_wanted is None else read_excluded(self._not_wanted)
+
+    def excluded(self, query_id: str) -> frozenset[str]:
+        """Return the documents that ``excluded.tsv`` names for a query, such as items known to its user."""
+        return self._excluded.get(query_id, frozenset())
 
     def fingerprint(self) -> str:
         """Return a digest of the file of documents."""

@@ -130,22 +130,29 @@ class RedialCollection(Collection):
         """Return how often each movie is mentioned: in the split ``train``, else in the table of movies."""
         return self._popularity
 
+    def popularity_source(self) -> str | None:
+        """See :class:`Collection`; the table counts the whole data set, test dialogues included."""
+        if "train" in self._splits:
+            return f"mentions in the training dialogues ({self._file('train').name})"
+        if self._mentions:
+            return "mentions in the whole data set, test dialogues included (movies_with_mentions.csv)"
+        return None
+
     @cached_property
     def _popularity(self) -> dict[str, float] | None:
+        source = self.popularity_source()
+        if source is None:
+            return None
         if "train" in self._splits:
-            source = str(self._file("train"))
             counted = Counter(
                 movie_id
                 for dialogue in self._dialogues["train"]
                 for message in dialogue.messages
                 for movie_id in message.movies
             )
-        elif self._mentions:
-            source = f"{self._folder / 'movies_with_mentions.csv'}, which counts the test dialogues as well"
-            counted = Counter({movie_id: count for movie_id, (_, count) in self._mentions.items()})
         else:
-            return None
-        logger.info("%s: popularity is the number of mentions in %s", self.name, source)
+            counted = Counter({movie_id: count for movie_id, (_, count) in self._mentions.items()})
+        logger.info("%s: popularity: %s", self.name, source)
         return {movie_id: float(counted[movie_id]) for movie_id in self._documents}
 
     def fingerprint(self) -> str:

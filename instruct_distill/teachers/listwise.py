@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pydantic import Field, model_validator
 
 from instruct_distill.inference.engine import Question
+from instruct_distill.prompts.answer_text import NOUNS
 from instruct_distill.records import Document, ListLabel, Query
 from instruct_distill.schema import parameters
 from instruct_distill.teachers.parameters import TeacherParameters
@@ -29,7 +30,7 @@ _TOKENS_PER_NUMBER = 6
 _CHAIN = re.compile(r"\[?\d+\]?(?:\s*>+\s*\[?\d+\]?)+")
 _BRACKETS = re.compile(r"\[(\d+)\]")
 _BARE = re.compile(
-    r"\W*(?:(?:the|final|answer|ranking|order|output|passages?|movies?|numbers?|is|are)\b\W*)*"
+    rf"\W*(?:(?:the|final|answer|ranking|order|output|(?:{'|'.join(NOUNS)})s?|numbers?|is|are)\b\W*)*"
     r"(?P<numbers>\d+(?:[\s,;.>)]+\d+)*)\W*",
     re.IGNORECASE,
 )

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from instruct_distill.errors import InputError
+from instruct_distill.inference.parameters import ServerParameters
 from instruct_distill.prompts.prompt import Prompt, named_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
@@ -29,6 +30,8 @@ class TeacherParameters:
     """A hub id, a folder, a .gguf file or pypi:PACKAGE==VERSION/FILE.gguf#sha256=..."""
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
+    server: ServerParameters | None = None
+    """An OpenAI-compatible endpoint that serves the model; where left out, the model runs here."""
     strategy: str | dict[str, Any] = "allpairs"
     """How candidates are compared: a name, or a name with its keys, {name: sampled_pairs, share: 0.25}."""
     answers: Literal["logits", "written"] = "logits"
@@ -42,13 +45,13 @@ class TeacherParameters:
     qrels: bool = False
     """Take the collection's judgements as labels (a supervised baseline)."""
     dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
-    """Number format of the model: bf16 where the machine has it natively, else fp32, or as said."""
+    """Number format of a local model: bf16 where the machine has it natively, else fp32, or as said."""
     max_length: int = Field(default=512, gt=0)
-    """The longest prompt in tokens."""
+    """The longest prompt of a local model, in tokens; for a served one set document_words."""
     document_words: int | None = Field(default=None, gt=0)
     """Words of a document that are shown at most; the released scripts use 100."""
     tokens_per_batch: int = Field(default=4096, gt=0)
-    """Padded tokens a batch."""
+    """Padded tokens a batch of a local model."""
     prompts_per_chunk: int = Field(default=512, gt=0)
     """Prompts after which labels are written: the unit of batching, resuming and dealing to processes."""
 
@@ -81,6 +84,21 @@ class TeacherParameters:
                 f"a teacher is one of model, run, permutations and qrels; given: {', '.join(given) or 'none'}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _served(self) -> TeacherParameters:
+        if self.server is not None and self.model is None:
+            raise ValueError("server: name the model that it serves with 'model'")
+        if self.server is not None and self.revision is not None:
+            raise ValueError("revision: a server has one revision of its model, which cannot be chosen here")
+        return self
+
+    @property
+    def answer_settings(self) -> dict[str, Any]:
+        """The section as plain values, without the keys that labels do not depend on."""
+        section: dict[str, Any] = TypeAdapter(TeacherParameters).dump_python(self, mode="json")
+        del section["server"]
+        return section if self.server is None else section | {"server": self.server.answer_settings}
 
     @property
     def kind(self) -> str:

@@ -13,6 +13,32 @@ from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
 from instruct_distill.teachers.strategy import Strategy
 
 
+class StrategyRanker:
+    """Ranks by asking a teacher on the spot; :class:`TeacherRanker` also writes its labels down.
+
+    Args:
+        strategy: how candidates are compared.
+        engine: what answers, or None for a strategy that asks nothing.
+    """
+
+    def __init__(self, strategy: Strategy, engine: Engine | None) -> None:
+        self._strategy, self._engine = strategy, engine
+        self._queries = self._prompts = 0
+
+    @property
+    def prompts_a_query(self) -> float:
+        """The mean number of prompts asked for a query so far; 0 before the first."""
+        return self._prompts / self._queries if self._queries else 0.0
+
+    def rank(self, query: Query, documents: Sequence[Document]) -> list[RankedDocument]:
+        """Return all documents, best first; equal scores keep the order given."""
+        before = getattr(self._engine, "asked", 0)
+        (label,) = label_chunk(self._strategy, self._engine, [CandidateTexts(query, tuple(documents))])
+        self._queries += 1
+        self._prompts += getattr(self._engine, "asked", 0) - before
+        return ranking(label, documents)
+
+
 class TeacherRanker:
     """Ranks by the teacher's labels; every label is written down, and none is asked for twice.
 
@@ -30,14 +56,19 @@ class TeacherRanker:
     def rank(self, query: Query, documents: Sequence[Document]) -> list[RankedDocument]:
         """Return all documents, best first; equal scores keep the order given."""
         label = self._known.get(query.query_id) or self._ask(query, documents)
-        scores = np.array(label.scores, dtype=np.float32)
-        return [
-            RankedDocument(int(i), documents[i].doc_id, float(scores[i]), rank, documents[i].full_text)
-            for rank, i in enumerate(np.argsort(-scores, kind="stable"), start=1)
-        ]
+        return ranking(label, documents)
 
     def _ask(self, query: Query, documents: Sequence[Document]) -> ListLabel:
         (label,) = label_chunk(self._strategy, self._engine, [CandidateTexts(query, tuple(documents))])
         self._store.append(self._chunk_of[query.query_id], [label])
         self._known[query.query_id] = label
         return label
+
+
+def ranking(label: ListLabel, documents: Sequence[Document]) -> list[RankedDocument]:
+    """Return a label's documents, best first; equal scores keep the order given."""
+    scores = np.array(label.scores, dtype=np.float32)
+    return [
+        RankedDocument(int(i), documents[i].doc_id, float(scores[i]), rank, documents[i].full_text)
+        for rank, i in enumerate(np.argsort(-scores, kind="stable"), start=1)
+    ]

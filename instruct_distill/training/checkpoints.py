@@ -7,17 +7,14 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import torch
-from safetensors.torch import load_file, save_file
+from typing import Any, Literal, NamedTuple
 
 from instruct_distill.errors import InputError
 from instruct_distill.files import read_json
-from instruct_distill.training.master_weights import MasterWeights
+from instruct_distill.training.processes import process_state
+from instruct_distill.training.updates.updater import Updater
 
 _NAME = re.compile(r"step-(\d+)")
-_ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Checkpoint(NamedTuple):
@@ -43,42 +40,54 @@ def _complete(folder: Path) -> list[tuple[int, Path]]:
 def save_checkpoint(
     folder: Path,
     step: int,
-    weights: MasterWeights,
-    optimizer: torch.optim.Optimizer,
+    updater: Updater,
     state: dict[str, Any],
-    keep: int,
+    keep: int | Literal["all"],
+    best: int | None = None,
 ) -> None:
-    """Write ``step-N``, under a temporary name until it is whole, and remove all but the newest ``keep``."""
-    target = folder / f"step-{step}"
+    """Write ``step-N``, under a temporary name until it is whole; remove all but the newest and the best.
+
+    Every process calls it: each may have a part of the weights to write.
+
+    Args:
+        folder: where checkpoints are.
+        step: optimizer steps that are done.
+        updater: holds weights and optimizer.
+        state: what the loop wants back.
+        keep: how many of the newest stay.
+        best: the step whose checkpoint stays in any case.
+    """
+    processes = process_state()
     temporary = folder / f".step-{step}.tmp"
-    for unfinished in folder.glob(".step-*.tmp"):  # left by a process that was killed
-        shutil.rmtree(unfinished, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    masters = {name: master.detach() for name, (_, master) in weights.named.items()}
-    save_file(
-        {name: tensor.contiguous() for name, tensor in masters.items()}, temporary / "weights.safetensors"
-    )
-    adam = {
-        f"{key}/{name}": optimizer.state[master][key].contiguous()
-        for name, (_, master) in weights.named.items()
-        if master in optimizer.state
-        for key in _ADAM_STATE
-    }
-    save_file(adam, temporary / "optimizer.safetensors")
+    if processes.is_main_process:
+        for unfinished in folder.glob(".step-*.tmp"):  # left by a process that was killed
+            shutil.rmtree(unfinished, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    processes.wait_for_everyone()
+    updater.save(temporary)
+    processes.wait_for_everyone()
+    if processes.is_main_process:
+        _complete_checkpoint(folder, temporary, step, state)
+        if keep != "all":
+            for number, old in _complete(folder)[:-keep]:
+                if number != best:
+                    shutil.rmtree(old)
+    processes.wait_for_everyone()
+
+
+def _complete_checkpoint(folder: Path, temporary: Path, step: int, state: dict[str, Any]) -> None:
     (temporary / "state.json").write_text(json.dumps({"step": step, **state}), encoding="utf-8")
-    for file in temporary.iterdir():
-        with open(file, "rb") as stream:
-            os.fsync(stream.fileno())
+    for file in temporary.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as stream:
+                os.fsync(stream.fileno())
+    target = folder / f"step-{step}"
     if target.exists():
         shutil.rmtree(target)
     os.replace(temporary, target)
-    for _, old in _complete(folder)[:-keep]:
-        shutil.rmtree(old)
 
 
-def load_checkpoint(
-    folder: Path, weights: MasterWeights, optimizer: torch.optim.Optimizer
-) -> Checkpoint | None:
+def load_checkpoint(folder: Path, updater: Updater) -> Checkpoint | None:
     """Load the newest complete checkpoint into weights and optimizer; None where there is none.
 
     Raises:
@@ -88,18 +97,17 @@ def load_checkpoint(
     if not complete:
         return None
     step, path = complete[-1]
-    try:
-        saved = load_file(path / "weights.safetensors")
-        adam = load_file(path / "optimizer.safetensors")
-    except Exception as error:  # safetensors raises its own type for a damaged file
-        raise InputError(
-            f"{path} cannot be read ({error}); remove that folder to go on from an earlier state"
-        ) from None
-    shapes = {name: master.shape for name, (_, master) in weights.named.items()}
-    if {name: tensor.shape for name, tensor in saved.items()} != shapes:
-        raise InputError(f"{path} belongs to another model: names or shapes of its weights differ")
-    weights.load(saved)
-    for name, (_, master) in weights.named.items():
-        if f"{_ADAM_STATE[0]}/{name}" in adam:
-            optimizer.state[master] = {key: adam[f"{key}/{name}"].to(master.device) for key in _ADAM_STATE}
+    updater.load(path)
     return Checkpoint(step, read_json(path / "state.json"))
+
+
+def load_step(folder: Path, step: int, updater: Updater) -> None:
+    """Load the weights of a step's checkpoint.
+
+    Raises:
+        InputError: it is not there, or is damaged.
+    """
+    path = folder / f"step-{step}"
+    if not (path / "state.json").exists():
+        raise InputError(f"{path}, the best checkpoint, is not there; use redo=train")
+    updater.load(path)

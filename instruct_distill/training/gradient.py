@@ -6,6 +6,9 @@ goes back through each batch in turn. A list that is too long for a group is don
 without activations, the loss's gradient on them, then for each batch a second forward pass that is followed
 by the backward one (arXiv 2101.06983, here for list-wise losses). The random state is put back for the second
 pass, so dropout is the same in both.
+
+Where a weight is spread over the processes, each must call the model as often as the others: a group is one
+batch then, and a process that has fewer batches than another ends with batches that weigh nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +21,22 @@ import torch
 
 from instruct_distill.inference.score_rules import ScoreRule, student_score
 from instruct_distill.losses.target import Target
-from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.batch import by_length
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.lists import TrainingList, target_of
+from instruct_distill.training.updates.updater import Updater
 
 Loss = Callable[[torch.Tensor, Target], torch.Tensor]
+Prompts = Sequence[Sequence[int]]
 
 _BATCHES_PER_GROUP = 4
 """A group is computed in at least about this many batches of prompts of like length: less padding."""
 
 _CPU_BATCH = 640
 """Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
+
+NOTHING: Prompts = ((0,),)
+"""A batch that weighs nothing."""
 
 
 class StepGradient(NamedTuple):
@@ -48,22 +55,30 @@ class StepGradient(NamedTuple):
     padded: int
 
 
-def groups(tokens: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield groups of positions, in order, whose tokens are within the budget; a longer one stands alone."""
+def groups(lengths: Sequence[Sequence[int]], budget: int, *, padded: bool = False) -> Iterator[list[int]]:
+    """Yield groups of positions, in order, whose tokens are within the budget; a larger one stands alone.
+
+    Args:
+        lengths: the length of each prompt of each list, in tokens.
+        budget: tokens of a group.
+        padded: count every prompt of a group as long as its longest.
+    """
     group: list[int] = []
-    filled = 0
-    for position, count in enumerate(tokens):
-        if group and filled + count > budget:
+    total = prompts = longest = 0
+    for position, list_lengths in enumerate(lengths):
+        more, count, length = sum(list_lengths), len(list_lengths), max(list_lengths, default=0)
+        size = (prompts + count) * max(longest, length) if padded else total + more
+        if group and size > budget:
             yield group
-            group, filled = [], 0
+            group, total, prompts, longest = [], 0, 0, 0
         group.append(position)
-        filled += count
+        total, prompts, longest = total + more, prompts + count, max(longest, length)
     if group:
         yield group
 
 
 def add_gradient(
-    model: AnswerModel,
+    updater: Updater,
     encoder: PromptEncoder,
     lists: Sequence[TrainingList],
     loss: Loss,
@@ -72,10 +87,10 @@ def add_gradient(
     score: ScoreRule,
     tokens_per_micro_batch: int,
 ) -> StepGradient:
-    """Add the gradient of sum(loss of each list) / informative to the model's parameters.
+    """Add the gradient of sum(loss of each list) / informative to the updater's.
 
     Args:
-        model: the student, in training mode.
+        updater: holds the student, which is in training mode.
         encoder: its prompt.
         lists: this process's lists of the step.
         loss: a ranking loss.
@@ -84,70 +99,138 @@ def add_gradient(
         tokens_per_micro_batch: tokens whose activations are held at one time.
     """
     assert encoder.answers is not None
+    answers = encoder.answers
+
+    def forward(prompts: Prompts) -> torch.Tensor:
+        result: torch.Tensor = student_score(updater.forward(prompts, answers), score)
+        return result
+
     prompts = [
         encoder.encode((item.query.text, [document.full_text]) for document in item.documents)
         for item in lists
     ]
-    losses = [0.0] * len(lists)
-    scores: list[list[float]] = [[] for _ in lists]
-    tokens = padded = 0
-    answers = encoder.answers
-    per_batch = tokens_per_micro_batch // _BATCHES_PER_GROUP
-    if model.device.type == "cpu":
-        per_batch = min(per_batch, _CPU_BATCH)
-
-    def forward(batch: Sequence[Sequence[int]]) -> torch.Tensor:
-        result: torch.Tensor = student_score(model(batch, answers), score)
-        return result
-
-    for members in groups([sum(map(len, prompts[i])) for i in range(len(lists))], tokens_per_micro_batch):
+    lengths = [[len(prompt) for prompt in each] for each in prompts]
+    per_batch = tokens_per_micro_batch
+    if not updater.in_lockstep:
+        per_batch //= _BATCHES_PER_GROUP
+        if updater.device.type == "cpu":
+            per_batch = min(per_batch, _CPU_BATCH)
+    parts = []
+    for members in groups(lengths, tokens_per_micro_batch, padded=updater.in_lockstep):
         flat = [prompt for i in members for prompt in prompts[i]]
-        if not flat:
-            continue
-        total = sum(map(len, flat))
-        target = target_of([lists[i] for i in members], model.device)
         batches = list(by_length([len(prompt) for prompt in flat], per_batch))
-        tokens += total
-        padded += sum(len(batch) * len(flat[batch[0]]) for batch in batches)
-        per_list, found = _backward(
-            flat, batches, forward, loss, target, informative, total > tokens_per_micro_batch
-        )
-        for row, i in enumerate(members):
-            losses[i] = float(per_list[row])
-            scores[i] = found[row, : len(lists[i].documents)].tolist()
-    return StepGradient(losses, scores, tokens, padded)
+        target = target_of([lists[i] for i in members], updater.device)
+        fits = len(batches) == 1 if updater.in_lockstep else sum(map(len, flat)) <= tokens_per_micro_batch
+        if flat:
+            parts.append(_Group(members, flat, batches, target, cached=not fits))
+
+    cached = [part for part in parts if part.cached]
+    calls = sum(len(part.batches) for part in cached)
+    with torch.no_grad():
+        for part in cached:
+            part.look(forward, loss, informative)
+        for _ in range(updater.agree(calls) - calls):
+            forward(NOTHING)
+
+    calls = sum(len(part.batches) for part in parts)
+    left = updater.agree(calls)
+    empty = left - calls
+
+    def backward(scores: torch.Tensor, gradient: torch.Tensor) -> None:
+        nonlocal left
+        left -= 1
+        updater.backward(scores, gradient, last=left == 0)
+
+    for part in parts:
+        part.learn(forward, backward, loss, informative)
+    for _ in range(empty):
+        scores = forward(NOTHING)
+        backward(scores, torch.zeros_like(scores))
+
+    losses = [0.0] * len(lists)
+    found: list[list[float]] = [[] for _ in lists]
+    for part in parts:
+        for row, i in enumerate(part.members):
+            losses[i] = float(part.losses[row])
+            found[i] = part.scores[row, : len(lists[i].documents)].tolist()
+    return StepGradient(
+        losses, found, sum(map(sum, lengths)), sum(part.padded for part in parts) + empty * len(NOTHING[0])
+    )
 
 
-def _backward(
-    prompts: Sequence[Sequence[int]],
-    batches: Sequence[Sequence[int]],
-    forward: Callable[[Sequence[Sequence[int]]], torch.Tensor],
-    loss: Loss,
-    target: Target,
-    informative: int,
-    cached: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Do one group; return the loss of each list and the scores [lists, documents]."""
-    device = target.mask.device
-    states, computed = [], []
-    with torch.set_grad_enabled(not cached):
-        for batch in batches:
-            if cached:
-                states.append(_random_state(device))
-            computed.append(forward([prompts[i] for i in batch]))
-    flat = torch.cat(computed).detach().requires_grad_()
-    scores = _as_lists(flat, batches, target.mask)
-    per_list = loss(scores, target)
-    (gradient,) = torch.autograd.grad(per_list.sum() / max(informative, 1), flat)
-    # one batch after another: its activations are freed, and its gradient is added in the masters' format
-    for position, part in enumerate(torch.split(gradient, [len(batch) for batch in batches])):
-        again = computed[position]
-        if cached:
-            with _restored(states[position], device):
-                again = forward([prompts[i] for i in batches[position]])
-        torch.autograd.backward(again, part)
-        computed[position] = again.detach()
-    return per_list.detach(), scores.detach()
+class _Group:
+    """Lists that are done together.
+
+    Args:
+        members: their positions.
+        prompts: of all their documents.
+        batches: positions of prompts that go through the model at one time.
+        target: of the lists.
+        cached: whether the activations of all batches are too many to be held.
+    """
+
+    losses: torch.Tensor
+    scores: torch.Tensor
+
+    def __init__(
+        self,
+        members: Sequence[int],
+        prompts: Prompts,
+        batches: Sequence[Sequence[int]],
+        target: Target,
+        *,
+        cached: bool,
+    ) -> None:
+        self.members, self.batches, self.cached = members, batches, cached
+        self._prompts, self._target = prompts, target
+        self._states: list[torch.Tensor] = []
+        self._gradient: Sequence[torch.Tensor] = ()
+
+    @property
+    def padded(self) -> int:
+        """Tokens with padding."""
+        return sum(len(batch) * len(self._prompts[batch[0]]) for batch in self.batches)
+
+    def look(self, forward: Callable[[Prompts], torch.Tensor], loss: Loss, informative: int) -> None:
+        """Find the loss's gradient on the scores without holding activations."""
+        computed = []
+        for batch in self.batches:
+            self._states.append(_random_state(self._target.mask.device))
+            computed.append(forward([self._prompts[i] for i in batch]))
+        self._compare(computed, loss, informative)
+
+    def learn(
+        self,
+        forward: Callable[[Prompts], torch.Tensor],
+        backward: Callable[[torch.Tensor, torch.Tensor], None],
+        loss: Loss,
+        informative: int,
+    ) -> None:
+        """Send the loss's gradient back through the model."""
+        computed: list[torch.Tensor | None] = [None] * len(self.batches)
+        if not self.cached:
+            scores = [forward([self._prompts[i] for i in batch]) for batch in self.batches]
+            self._compare(scores, loss, informative)
+            computed[:] = scores
+            del scores
+        # one batch after another: its activations are freed, and its gradient is added in the masters' format
+        for position, part in enumerate(self._gradient):
+            again = computed[position]
+            computed[position] = None
+            if again is None:
+                with _restored(self._states[position], part.device):
+                    again = forward([self._prompts[i] for i in self.batches[position]])
+            backward(again, part)
+
+    def _compare(self, computed: Sequence[torch.Tensor], loss: Loss, informative: int) -> None:
+        """Note each list's loss, the scores [lists, documents] and the gradient on each batch's scores."""
+        with torch.enable_grad():
+            flat = torch.cat([scores.detach() for scores in computed]).requires_grad_()
+            scores = _as_lists(flat, self.batches, self._target.mask)
+            losses = loss(scores, self._target)
+            (gradient,) = torch.autograd.grad(losses.sum() / max(informative, 1), flat)
+        self._gradient = torch.split(gradient, [len(batch) for batch in self.batches])
+        self.losses, self.scores = losses.detach(), scores.detach()
 
 
 def _as_lists(flat: torch.Tensor, batches: Sequence[Sequence[int]], mask: torch.Tensor) -> torch.Tensor:

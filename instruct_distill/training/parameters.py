@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_serializer, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from instruct_distill.losses.signature import complete_parameters
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.models.lora_parameters import LoraParameters
+from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
+from instruct_distill.training.dev_parameters import DevParameters
 
 
 @parameters
@@ -18,13 +27,14 @@ class StudentParameters:
     """What the student is before it is trained, and how it is asked."""
 
     model: str
-    """A hub id, a folder, a .gguf file or pypi:PACKAGE==VERSION/FILE.gguf#sha256=..."""
+    """A hub id, a folder, a .gguf file or pypi:PACKAGE==VERSION/FILE#sha256=..."""
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
-    prompt: str | Prompt = "pointwise-passage"
-    """A prompt's name or a prompt record."""
-    score: Literal["yes_logit", "yes_minus_no"] = "yes_logit"
-    """The logit of the first answer (the paper's), or its difference to the second."""
+    score: Literal["yes_logit", "yes_minus_no", "head"] = "yes_logit"
+    """The logit of the first answer (the paper's), or its difference to the second; head: the output of an
+    encoder's score head (BERT, MiniLM, DeBERTa, ModernBERT), which is new where the model has none."""
+    prompt: str | Prompt | None = None
+    """A prompt's name or a prompt record; pointwise-passage where nothing is said, and pair for a head."""
     max_length: int = Field(default=512, gt=0)
     """The longest prompt in tokens, in training and in use."""
     document_words: int | None = Field(default=None, gt=0)
@@ -33,17 +43,27 @@ class StudentParameters:
     """Number format when it scores: bf16 where the machine has it natively, else fp32, or as said."""
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch when it scores."""
+    lora: LoraParameters | None = None
+    """Small matrices beside the weights, which alone are trained; all weights if left out."""
 
     @field_validator("prompt")
     @classmethod
-    def _fits(cls, value: str | Prompt) -> str | Prompt:
-        prompt = value if isinstance(value, Prompt) else named_prompt(value)
-        check_prompt(prompt, documents=1, answers=True, purpose="a pointwise student")
+    def _known(cls, value: str | Prompt | None) -> str | Prompt | None:
+        if isinstance(value, str):
+            named_prompt(value)
         return value
+
+    @model_validator(mode="after")
+    def _prompt_fits_the_score(self) -> StudentParameters:
+        if self.prompt is None:
+            object.__setattr__(self, "prompt", "pair" if self.score == "head" else "pointwise-passage")
+        check_pointwise(self.prompt_record, self.score, purpose="a pointwise student")
+        return self
 
     @property
     def prompt_record(self) -> Prompt:
         """The prompt itself."""
+        assert self.prompt is not None
         return self.prompt if isinstance(self.prompt, Prompt) else named_prompt(self.prompt)
 
 
@@ -162,10 +182,17 @@ class TrainingParameters:
     tokens_per_micro_batch: int = Field(default=4096, gt=0)
     """Tokens whose activations are in memory at one time (SmolLM2-135M: 0.75 MB a token); longer lists use
     gradient caching, which costs a second forward pass."""
+    gradient_checkpointing: bool = False
+    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth of
+    the memory for a third more time."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
-    keep: int = Field(default=1, ge=1)
-    """Newest checkpoints that are kept."""
+    keep: Annotated[int, Field(ge=1)] | Literal["all"] = 1
+    """Newest checkpoints that are kept, besides the best one of ``dev``; or all."""
+    dev: DevParameters | None = None
+    """Queries apart on which the student is measured while it is trained, and the best checkpoint chosen."""
+    trackers: list[str] = Field(default_factory=list)
+    """Where figures go besides training.jsonl, by accelerate's names: tensorboard, wandb, mlflow, ..."""
 
     @field_validator("loss", mode="before")
     @classmethod

@@ -44,3 +44,11 @@ def sum_over_processes(tensors: Iterable[torch.Tensor]) -> None:
     if process_state().num_processes > 1:
         for tensor in tensors:
             torch.distributed.all_reduce(tensor)
+
+
+def most_over_processes(count: int, device: torch.device) -> int:
+    """Return the largest count of all processes."""
+    found = torch.tensor(count, device=device)
+    if process_state().num_processes > 1:
+        torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX)
+    return int(found)

@@ -46,7 +46,7 @@ from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.local import LocalEngine
-from instruct_distill.models.batch import by_length
+from instruct_distill.models.batch import by_length, pad
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.models.precision import DTYPES, has_native_bf16
@@ -125,7 +125,8 @@ def make_decisive(model: Any, engine: LocalEngine, lists: Sequence[CandidateText
     first, second = (continuation[0] for continuation in answers.continuations)
     prompts = engine.encoder.encode(pairs_of(lists))
     with torch.inference_mode():
-        states = engine.model.answer_rows(prompts, answers)
+        batch = pad(prompts, engine.model.pad_id, engine.model.device)
+        states = engine.model.answer_rows(batch, answers)
         centred = states - states.mean(dim=0)
         direction = torch.linalg.svd(centred, full_matrices=False).Vh[0]
         # what all states share is taken out of it, or one answer would always win

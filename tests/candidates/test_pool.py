@@ -3,14 +3,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
 from instruct_distill.candidates import retrieve
-from instruct_distill.candidates.baselines import baselines
+from instruct_distill.candidates.baselines import baselines, orderable
 from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.errors import InputError
 from instruct_distill.records import Qrels, Query, Run
+from instruct_distill.trec import write_run
 from tests.candidates.small_collection import SmallCollection, asked
 
 SHIPS = [f"a ship that sails {'north ' * n}" for n in range(1, 9)]  # d1 to d8
@@ -162,4 +164,42 @@ def test_baselines_order_a_pool() -> None:
     unfound = [doc_id for doc_id in ids(run) if doc_id not in found]
     assert ids(orders["bm25"]) == [doc_id for doc_id in found if doc_id in ids(run)] + unfound
     assert ids(orders["popularity"]) == sorted(ids(run), key=lambda doc_id: -POPULARITY[doc_id])
-    assert baselines(collection, ASKED, run, CandidateParameters(method="bm25")) == {}
+
+
+def test_a_pool_that_was_written_to_a_file_has_the_same_baselines(tmp_path: Path) -> None:
+    collection = Items()
+    run = retrieve(collection, ASKED, pool())
+    write_run(tmp_path / "pool.trec", run, "pool")
+    read = CandidateParameters(method="run", file=str(tmp_path / "pool.trec"))
+    again = retrieve(collection, ASKED, read)
+    assert ids(again) == ids(run)
+    orders = baselines(collection, ASKED, run, pool())
+    assert {name: ids(order) for name, order in baselines(collection, ASKED, again, read).items()} == {
+        name: ids(order) for name, order in orders.items()
+    }
+
+
+def test_baselines_of_all_documents_are_searched_among_all() -> None:
+    collection = Items(excluded={"q1": frozenset({"d20"})})
+    searched, popular = (CandidateParameters(method=method, depth=3) for method in ("bm25", "popular"))
+    by_words, by_number = (retrieve(collection, ASKED, each) for each in (searched, popular))
+    assert ids(by_number) == ["d19", "d18", "d17"]
+    assert baselines(collection, ASKED, by_words, searched) == {"popularity": by_number}
+    assert baselines(collection, ASKED, by_number, popular) == {"bm25": by_words}
+    (pair,) = orderable(collection, ["q1"], by_words, searched)
+    assert pair == ("q1", [f"d{n}" for n in range(1, 20)])
+    assert list(orderable(collection, ["q1"], by_words, pool())) == [("q1", ids(by_words))]
+
+
+def test_the_most_popular_documents() -> None:
+    run = retrieve(Items(), asked("a", "b"), CandidateParameters(method="popular", depth=12))
+    assert run["q1"] == run["q2"]
+    # equal ones in the collection's order
+    assert ids(run) == [f"d{n}" for n in range(20, 10, -1)] + ["d1", "d2"]
+    with pytest.raises(InputError, match="no popularity, which method popular needs"):
+        retrieve(Items(popularity=None), ASKED, CandidateParameters(method="popular"))
+
+
+def test_without_popularity_there_are_no_baselines() -> None:
+    collection = Items(popularity=None)
+    assert baselines(collection, ASKED, {"q1": []}, CandidateParameters()) == {}

@@ -142,3 +142,31 @@ def test_a_sample_of_queries(collection: str) -> None:
         collection=collection, metrics=["nDCG@10"], queries=QueriesParameters(sample=1)
     )
     assert len(evaluate(Scores(), section).evaluations["reranker"].values("nDCG@10")) == 1
+
+
+def test_an_evaluation_with_a_folder_goes_on_where_it_stopped(collection: str, tmp_path: Path) -> None:
+    class Stops(Scores):
+        def rank(self, query: Query, documents: Sequence[Document]) -> list[RankedDocument]:
+            if query.query_id == "q2":
+                raise KeyboardInterrupt
+            return super().rank(query, documents)
+
+    folder = tmp_path / "out"
+    task = EvaluationParameters(collection=collection, name="t", metrics=["nDCG@1"])
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Stops(d2=3.0), task, folder=folder)
+    (folder / "t" / "systems.json").unlink()  # another class is another ranker
+    again = Scores(d1=1.0)
+    found = evaluate(again, task, folder=folder)
+    assert len(again.lengths) == 1
+    assert found.evaluations["reranker"].values("nDCG@1") == {"q1": 1.0, "q2": 1.0}
+    assert (folder / "t" / "reranker.trec").is_file()
+
+
+def test_a_folder_of_another_ranker_is_refused(collection: str, tmp_path: Path) -> None:
+    task = EvaluationParameters(collection=collection, name="t", metrics=["nDCG@1"])
+    evaluate(Scores(), task, folder=tmp_path / "out")
+    other = Scores()
+    other.identity = {"model": "another"}  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="systems changed; give another folder"):
+        evaluate(other, task, folder=tmp_path / "out")

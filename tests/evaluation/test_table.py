@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
+
 from instruct_distill.evaluation.ranker import Timing
 from instruct_distill.evaluation.results import evaluate_run, recall_ceiling
+from instruct_distill.evaluation.summary import summary
 from instruct_distill.evaluation.table import task_table
 from instruct_distill.evaluation.task import TaskResult, compare_systems
 from instruct_distill.records import Qrels, Run, ScoredDocument
@@ -74,3 +77,17 @@ def test_notes_say_what_was_left_out_or_counted_as_0() -> None:
         "first_stage: no document is judged; do the document ids belong to these qrels?",
     ]
     assert "difference" not in table
+
+
+def test_recommendations_stand_beside_a_random_order_and_say_what_popularity_is() -> None:
+    pools = result(["Success@1"], first_stage=run("xa", "xa"), student=run("ax", "ax"))
+    about = dataclasses.replace(pools, random_order={"Success@1": 0.1}, notes=("popularity: sales",))
+    lines = task_table(about).splitlines()
+    assert lines[6].split() == ["random", "order", "0.1000", "2", "-", "-", "-", "-"]
+    assert lines[7].startswith("ceiling ")
+    assert "popularity: sales" in lines
+    assert "random order: the mean over all orders, in closed form" in lines
+    (found,) = summary([about])["_meta"]["tasks"].values()
+    assert found["random_order"] == {"Success@1": 0.1}
+    assert found["notes"] == ["popularity: sales"]
+    assert not {"random_order", "notes"} & summary([pools])["_meta"]["tasks"]["dl19"].keys()

@@ -251,3 +251,17 @@ def test_candidate_json_with_judgements_beside_it(shared_data: Path) -> None:
     [mean] = found.means
     assert mean.title == "mean of DL19 and DL20"
     assert mean.means["reranker"]["nDCG@10"] == pytest.approx(0.4927, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "metrics"),
+    [("redial", "pool", ["Success@1"]), ("redial-all-movies", "popular", ["nDCG@10", "RR@10", "R@50"])],
+)
+def test_recommendation_has_its_own_candidates_and_metrics(
+    tmp_path: Path, name: str, method: str, metrics: list[str]
+) -> None:
+    (tmp_path / "test_data.jsonl").write_text("", encoding="utf-8")
+    found = section(f"{name}=redial:{tmp_path}")
+    assert (found.candidates.method, found.metrics, found.task) == (method, metrics, name)
+    with pytest.raises(InputError, match=rf"{name}: its data must be named \({name}=redial:FOLDER"):
+        section(name)

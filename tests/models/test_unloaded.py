@@ -11,7 +11,7 @@ from instruct_distill.models.loading import load_model
 from instruct_distill.models.unloaded import unloaded_model
 
 
-@pytest.mark.parametrize("fixture", ["tiny_t5", "tiny_llama"])
+@pytest.mark.parametrize("fixture", ["tiny_t5", "tiny_llama", "tiny_bert"])
 def test_it_says_what_the_loaded_model_says(
     fixture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

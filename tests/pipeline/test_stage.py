@@ -27,6 +27,7 @@ EVERYTHING = {
     "evaluation/test/student.trec": "evaluate",
     "evaluation/summary.json": "evaluate",
     "evaluation/table.txt": "evaluate",
+    "report.html": "evaluate",
     "recipe.yaml": "",
     "notes.txt": "",
 }
@@ -241,3 +242,24 @@ def test_done_files_are_json_that_a_person_can_read(tmp_path: Path) -> None:
     there = json.loads((tmp_path / "label.done.json").read_text(encoding="utf-8"))
     assert there["keys"] == {"teacher.model": "org/a", "teacher.max_length": 512, "seed": 13}
     assert (there["inputs"], there["outcome"]) == (INPUTS, {"lists": 3})
+
+
+def test_b27_more_epochs_go_on_and_fewer_do_not(tmp_path: Path) -> None:
+    def training(epochs: int, rate: float = 1.0) -> Stage:
+        keys = {"training": {"epochs": epochs, "rate": rate}}
+        return Stage(tmp_path, "train", keys, INPUTS, grows=("training.epochs",))
+
+    (tmp_path / "student").mkdir()
+    (tmp_path / "student" / "reranker.json").touch()
+    training(2).finish({"steps": 2})
+    assert training(2).outcome() == {"steps": 2}
+    assert training(3).outcome() is None
+    with pytest.raises(StaleStageError, match=r"training\.epochs: 2 there, 1 now"):
+        training(1).outcome()
+    with pytest.raises(StaleStageError, match=r"training\.rate"):
+        training(3, rate=2.0).outcome()
+    training(3).begin()
+    assert training(3).outcome() is None
+    assert training(4).outcome() is None
+    training(3).finish({"steps": 3})
+    assert training(3).outcome() == {"steps": 3}

@@ -39,7 +39,11 @@ def test_share(lengths: list[int], budget: int, granted: list[int]) -> None:
         (500, [3, 400], 200, "documents", (181, [3, 16])),  # if it has them
         (9, [14, 900], 13, "documents", (9, [2, 2])),  # the query stays whole where it can
         (500, [30], 100, "query", (70, [30])),  # a dialogue is cut, the film's text is not
-        (500, [300], 100, "query", (50, [50])),
+        (500, [300], 100, "query", (25, [75])),  # until a quarter of the budget is left for it
+        (500, [300, 120], 400, "query", (64, [216, 120])),  # or 64 tokens
+        (30, [300, 120], 400, "query", (30, [250, 120])),  # if it has them
+        (900, [181, 181], 430, "query", (68, [181, 181])),
+        (9, [14], 3, "query", (1, [2])),
         (20, [300], 100, "query", (20, [80])),
         (0, [300], 100, "documents", (0, [100])),
     ],

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.prompts.prompt import PROMPTS, Prompt, named_prompt
+from instruct_distill.sources import open_collection
 
 QUERY = "how to oil a bicycle chain"
 D2 = "Bicycle chain care Clean and oil the chain after wet rides."
@@ -218,6 +219,42 @@ def test_b09_the_students_prompt(t5: Any, bpe: Any, max_length: int, document: s
     assert bpe.decode(chat_ids).endswith("Answer:<|im_end|>\n<|im_start|>assistant\n")
 
 
+@pytest.mark.parametrize("prompt", ["pointwise-movie", "pairwise-movie"])
+def test_b09_no_movie_of_redial_is_cut(t5: Any, shared_data: Path, prompt: str) -> None:
+    movies = open_collection(f"redial:{shared_data / 'redial'}").documents()
+    lengths = {movie.full_text: len(t5(movie.full_text)["input_ids"]) for movie in movies}
+    longest = sorted(lengths, key=lambda text: -lengths[text])[:20]
+    encoder = t5_encoder(t5, prompt, 512)
+    count = len(encoder.prompt.document_fields)
+    dialogue = "\n".join(f"Seeker: line {i}" for i in range(900))
+    for shown in zip(longest, longest[1:] + longest[:1], strict=True):
+        (ids,) = encoder.encode([(dialogue, shown[:count])])
+        for movie in shown[:count]:
+            whole = t5(movie, add_special_tokens=False)["input_ids"]
+            assert any(ids[i : i + len(whole)] == whole for i in range(len(ids)))
+        assert len(ids) <= 512
+        text = t5.decode(ids)
+        assert "line 899 Based on the user's preference" in text
+        assert text.startswith(
+            "Question: Given the conversation history between the recommender and the user:"
+        )
+        assert text.endswith("Answer: .</s>")
+
+
+def test_b09_a_list_of_ten_movies_leaves_the_end_of_the_dialogue(t5: Any) -> None:
+    encoder = t5_encoder(t5, named_prompt("listwise-movie").for_documents(10), 512)
+    movies = [f"Movie {i} " + "A ferry crosses the strait. " * 30 for i in range(10)]
+    dialogue = " ".join(f"turn{i}" for i in range(900))
+    (ids,) = encoder.encode([(dialogue, movies)])
+    text = t5.decode(ids)
+    assert "turn898 turn899 Based on the user's preference" in text
+    assert "turn0 " not in text
+    assert all(f"[{i + 1}]: Movie {i} A ferry" in text for i in range(10))
+    assert text.endswith(
+        "The answer will include one and only one number. Give the answer after Answer: .</s>"
+    )
+
+
 def test_both_documents_get_their_share(t5: Any) -> None:
     encoder = t5_encoder(t5, "pairwise-passage", 460)
     (ids,) = encoder.encode([(QUERY, ["red " * 3000, "blue " * 2000])])
@@ -318,3 +355,12 @@ def test_a_template_that_hides_the_question_is_refused(bpe: Any, tiny_llama: Pat
 def test_an_encoder_decoder_needs_its_start_token(t5: Any) -> None:
     with pytest.raises(InputError, match="no decoder_start_token_id"):
         PromptEncoder(named_prompt("pointwise-passage"), t5, family="encoder-decoder", max_length=512)
+
+
+def test_a_dialogue_after_the_prompt_loses_its_beginning(t5: Any) -> None:
+    text = " ".join(f"turn{i}" for i in range(900))
+    end = t5_encoder(t5, Prompt(name="p", template="{movie} Talk.", cut="query")).encode_continuation(text)
+    start = t5_encoder(t5, Prompt(name="p", template="{movie} Talk.")).encode_continuation(text)
+    assert len(start) == len(end) == 256
+    assert t5.decode(start).startswith("turn0 turn1 ")
+    assert t5.decode(end).endswith(" turn898 turn899")

@@ -125,3 +125,36 @@ def test_folders_that_cannot_be_opened(tmp_path: Path) -> None:
         open_collection(f"files:{tmp_path}")
     with pytest.raises(InputError, match=r"queries.jsonl and queries.tsv stand side by side; keep one"):
         folder_of(tmp_path, queries__jsonl="{}\n")
+
+
+def test_items_with_popularity_and_what_is_known_to_a_query(tmp_path: Path) -> None:
+    collection = folder_of(tmp_path, popularity__tsv="d2\t12\n", excluded__tsv="q1\td1\nq1\td2\n")
+    assert collection.popularity() == {"d1": 0.0, "d2": 12.0}
+    assert collection.popularity_source() == "the numbers in popularity.tsv"
+    assert collection.excluded("q1") == {"d1", "d2"}
+    assert collection.excluded("q2") == frozenset()
+
+
+def test_without_these_files_nothing_is_popular_or_excluded(tmp_path: Path) -> None:
+    collection = folder_of(tmp_path)
+    assert (collection.popularity(), collection.popularity_source()) == (None, None)
+    assert collection.excluded("q1") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("popularity__tsv", "d1 3\n", r"popularity.tsv line 1: 'd1 3'; expected document id TAB number"),
+        ("popularity__tsv", "d1\t3\t4\n", r"line 1: .*; expected document id TAB number"),
+        ("popularity__tsv", "d1\tmany\n", r"line 1: popularity 'many'; expected a number from 0"),
+        ("popularity__tsv", "d1\t-1\n", r"line 1: popularity '-1'"),
+        ("popularity__tsv", "d1\tinf\n", r"line 1: popularity 'inf'"),
+        ("popularity__tsv", "d1\t1\nd1\t2\n", r"line 2: document 'd1' stands in a line before"),
+        ("popularity__tsv", "d1\t1\nx\t2\n", r"1 documents are not in documents.tsv \(the first: 'x'\)"),
+        ("excluded__tsv", "q1\t\n", r"excluded.tsv line 1: 'q1\\t'; expected query id TAB document id"),
+    ],
+)
+def test_item_files_that_cannot_be_read(tmp_path: Path, name: str, content: str, message: str) -> None:
+    collection = folder_of(tmp_path, **{name: content})
+    with pytest.raises(InputError, match=message):
+        _ = collection.popularity(), collection.excluded("q1")

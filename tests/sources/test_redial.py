@@ -314,14 +314,17 @@ def test_popularity_is_counted_in_train_else_read(tmp_path: Path, caplog: pytest
     (tmp_path / "a").mkdir()
     read = folder_of(tmp_path / "a", test=[B55])
     assert read.popularity() == {movie_id: float(count) for movie_id, count in MENTIONS.items()}
-    assert "movies_with_mentions.csv, which counts the test dialogues as well" in caplog.text
+    whole = "mentions in the whole data set, test dialogues included (movies_with_mentions.csv)"
+    assert read.popularity_source() == whole
+    assert whole in caplog.text
     (tmp_path / "b").mkdir()
     other = dialogue("2", [(SEEKER, "@10 and @10"), (RECOMMENDER, "@30")])
     counted = folder_of(tmp_path / "b", test=[B55], train=[other])
     assert counted.popularity() == {"10": 2.0, "20": 0.0, "30": 1.0, "40": 0.0, "50": 0.0, "60": 0.0}
-    assert "train_data.jsonl" in caplog.text
+    assert counted.popularity_source() == "mentions in the training dialogues (train_data.jsonl)"
     (tmp_path / "c").mkdir()
-    assert folder_of(tmp_path / "c", test=[B55], mentions=None).popularity() is None
+    neither = folder_of(tmp_path / "c", test=[B55], mentions=None)
+    assert (neither.popularity(), neither.popularity_source()) == (None, None)
 
 
 def test_the_table_of_movies_is_checked(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from instruct_distill.training.parameters import (
     TopAndRandomDocuments,
     TrainingParameters,
 )
+from instruct_distill.training.updates.plain import PlainUpdater
 
 QUERY = Query("q", "query")
 SOFT = LossChoice(name="ranknet", parameters={"targets": "soft"})
@@ -109,7 +110,7 @@ def test_training_uses_the_losss_parameters(
     loaded = load()
     function = LOSSES.load(loss.name).loss
     expected = add_gradient(
-        loaded.model,
+        PlainUpdater(loaded.model, parameters),
         student_encoder(student, loaded),
         [item],
         functools.partial(function, **loss.parameters),

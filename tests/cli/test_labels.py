@@ -12,7 +12,7 @@ import pytest
 
 from instruct_distill.cli import main
 
-EXAMPLE = Path(__file__).parent.parent / "data" / "example"
+EXAMPLE = Path(__file__).parents[2] / "data" / "example"
 
 RECIPE = f"""\
 name: r

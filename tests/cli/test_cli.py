@@ -20,8 +20,9 @@ from instruct_distill.models.loading import load_model
 from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
+from instruct_distill.trec import read_run
 
-EXAMPLE = Path(__file__).parent.parent / "data" / "example"
+EXAMPLE = Path(__file__).parents[2] / "data" / "example"
 VERBS = (
     "run",
     "retrieve",
@@ -30,10 +31,14 @@ VERBS = (
     "validate",
     "plan",
     "evaluate",
+    "export",
+    "init",
     "tasks",
     "compare",
     "rank",
     "publish",
+    "report",
+    "serve",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
@@ -135,7 +140,7 @@ def test_the_help_lists_every_verb(command: Command) -> None:
     [
         (["bogus"], "No such command 'bogus'"),
         (["run"], "Missing argument"),
-        (["rank", "folder"], "Missing option"),
+        (["publish", "folder"], "Missing option"),
         (["evaluate", "folder", "beir:x", "--depth", "ten"], "'--depth'"),
         (["run", "r.yaml", "--smok"], "No such option"),
     ],
@@ -389,6 +394,22 @@ def test_what_cannot_be_evaluated(
     assert message in command.fails("evaluate", str(student), task, "--depth", depth)
 
 
+def test_rank_of_a_run_goes_to_a_file(command: Command, student: Path) -> None:
+    files = EXAMPLE / "files"
+    arguments = ["rank", str(student), "--run", f"{files}/candidates.trec"]
+    texts = ["--queries", f"{files}/queries.tsv", "--documents", f"{files}/documents.tsv"]
+    code, _, _ = command(*arguments, *texts, "--output", "out.trec", "--top-k", "2")
+    assert code == 0
+    found = read_run(command.folder / "out.trec")
+    given = read_run(files / "candidates.trec")
+    assert found.keys() == given.keys()
+    assert all({d.doc_id for d in found[q]} <= {d.doc_id for d in given[q]} for q in given)
+    assert command.fails(*arguments, "--documents", "x").endswith("--run needs --queries")
+    assert command.fails(*arguments).endswith("--run needs --documents")
+    assert "rank takes one of" in command.fails("rank", str(student))
+    assert "rank takes one of" in command.fails(*arguments, "--query", "q")
+
+
 def test_rank_prints_rank_score_and_text(command: Command, student: Path) -> None:
     texts = ["Ferries leave the harbour.", "Oil the chain.", "Tomatoes need sun."]
     Path("documents.txt").write_text("\n".join(texts) + "\n\n", encoding="utf-8")
@@ -420,3 +441,46 @@ def test_the_command_in_a_process_of_its_own(tmp_path: Path, student: Path) -> N
     assert sorted(line.split("\t")[2] for line in done.stdout.splitlines()) == ["première", "seconde"]
     done = run("run", "nothing.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: nothing.yaml: no such file\n")
+
+
+def test_evaluate_under_several_prompts_says_what_the_wording_changes(
+    command: Command, student: Path
+) -> None:
+    own = "name: own\ntemplate: 'Is {passage} about {query} ?'\nanswers: ['Yes', 'No']\n"
+    (command.folder / "own.yaml").write_text(own, encoding="utf-8")
+    arguments = (
+        "evaluate",
+        str(student),
+        f"beir:{EXAMPLE}/beir",
+        "--depth",
+        "3",
+        "--prompts",
+        "pointwise-passage, own.yaml",
+    )
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert "own - pointwise-passage" in out
+    assert "best - worst" in out
+    assert "two prompts have one name" in command.fails(*arguments[:-1], "own.yaml,own.yaml")
+    assert "no prompt record" in command.fails(*arguments[:-1], "r.yaml")
+
+
+def test_evaluate_as_a_teacher_counts_its_prompts(command: Command, tiny_llama: Path) -> None:
+    code, out, _ = command(
+        "evaluate",
+        str(tiny_llama),
+        f"beir:{EXAMPLE}/beir",
+        "--depth",
+        "3",
+        "--strategy",
+        "allpairs",
+        "--output",
+        "out",
+    )
+    assert code == 0
+    lists = read_run(command.folder / "out/beir/first_stage.trec").values()
+    assert {len(found) for found in lists} == {2, 3}
+    pairs = sum(len(found) * (len(found) - 1) for found in lists)
+    assert f"pairwise-passage: {pairs / len(lists):.1f} prompts a query" in out
+    assert "reranker" in json.loads((command.folder / "out/summary.json").read_text(encoding="utf-8"))["beir"]
+    assert (command.folder / "out/beir/reranker.trec").is_file()

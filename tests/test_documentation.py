@@ -1,4 +1,7 @@
-"""Every command and every program of the README is run; the quickstart in its smallest size."""
+"""Every command and every program of the README and of docs/ is run; the quickstart in its smallest size.
+
+A block below ``<!-- not run: REASON -->`` is left out: it needs a GPU, a hub, a server that runs, or long.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,39 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 TESTS = "make test"  # what runs this test
 SMOKE = "quickstart-smoke"
+_BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(page: Path, language: str) -> list[str]:
+    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [text for left_out, kind, text in found if kind == language and not left_out]
 
 
-def shell_lines() -> list[str]:
-    joined = "\n".join(blocks("bash")).replace("\\\n", " ")
+def shell_lines(page: Path) -> list[str]:
+    joined = "\n".join(blocks(page, "bash")).replace("\\\n", " ")
     lines = [line.split("  #")[0].strip() for line in joined.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
+
+
+def every(make: Callable[[Path], list[str]]) -> list[Any]:
+    """Each line or program with the name of its page."""
+    return [
+        pytest.param(text, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, text in enumerate(make(page), start=1)
+        if text not in ("make quickstart", TESTS)
+    ]
 
 
 def smaller(line: str) -> str:
@@ -63,8 +80,9 @@ def quickstart() -> str:
 
 
 def test_the_two_commands_stand_in_the_readme() -> None:
-    assert shell_lines()[0] == "make quickstart"
-    assert TESTS in shell_lines()
+    lines = shell_lines(PAGES[0])
+    assert lines[0] == "make quickstart"
+    assert TESTS in lines
 
 
 def test_the_quickstart_prints_its_table(quickstart: str) -> None:
@@ -75,11 +93,22 @@ def test_the_quickstart_prints_its_table(quickstart: str) -> None:
         assert rows[system][4] == "6"
 
 
-@pytest.mark.parametrize("line", [x for x in shell_lines() if x not in ("make quickstart", TESTS)])
+@pytest.mark.parametrize("line", every(shell_lines))
 def test_commands(line: str, quickstart: str, shared_data: Path) -> None:
     assert run(smaller(line), INSTRUCT_DISTILL_DATA=str(shared_data)).strip()
 
 
-@pytest.mark.parametrize("program", blocks("python"))
+@pytest.mark.parametrize("program", every(lambda page: blocks(page, "python")))
 def test_programs(program: str, quickstart: str) -> None:
-    assert run([sys.executable, "-c", program.replace("runs/quickstart/", f"runs/{SMOKE}/")]).strip()
+    assert run([sys.executable, "-c", re.sub(r"runs/quickstart\b", f"runs/{SMOKE}", program)]).strip()
+
+
+def test_the_documentation_has_no_broken_link(tmp_path: Path) -> None:
+    run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    )
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    run([sys.executable, "scripts/write_reference.py", "--check"])

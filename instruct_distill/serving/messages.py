@@ -1,0 +1,65 @@
+"""Requests and answers, in the shapes that Cohere's (v1, v2) and Jina's clients send and expect."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Text = Annotated[str, StringConstraints(strict=True)]
+
+
+class DocumentText(BaseModel):
+    """A document as an object; other fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: Text
+    title: Text = ""
+
+
+class RerankRequest(BaseModel):
+    """What is to be ranked. Fields that only other servers know are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    query: Annotated[Text, Field(min_length=1, description="What is asked.")]
+    documents: Annotated[
+        list[Text | DocumentText], Field(min_length=1, description="Texts, or objects with a text.")
+    ]
+    top_n: Annotated[int | None, Field(ge=1, description="How many to return; all if left out.")] = None
+    return_documents: Annotated[bool, Field(description="Send the texts back, too.")] = False
+    max_tokens_per_doc: Annotated[
+        int | None, Field(ge=1, description="Tokens of a document that are looked at, at most.")
+    ] = None
+    model: Annotated[str | None, Field(description="Ignored: the server has one model.")] = None
+
+
+class ReturnedDocument(BaseModel):
+    """A document's text."""
+
+    text: str
+
+
+class RerankResult(BaseModel):
+    """One document: its position in the request, and its score."""
+
+    index: int
+    relevance_score: float
+    document: ReturnedDocument | None = None
+
+
+class RerankResponse(BaseModel):
+    """The documents, best first."""
+
+    id: str
+    model: str
+    results: list[RerankResult]
+    usage: dict[str, int]
+    meta: dict[str, Any]
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    message: str

@@ -1,0 +1,1 @@
+"""How the weights are held and changed under each kind of launch; one file a kind."""

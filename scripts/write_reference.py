@@ -1,0 +1,201 @@
+"""Write docs/reference/: every key of a recipe, every loss and every strategy, from the code that reads them.
+
+    python scripts/write_reference.py [--check]
+
+With --check nothing is written, and the exit status is 1 where a page is not what the code says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import sys
+import textwrap
+import typing
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from instruct_distill.losses import LOSSES
+from instruct_distill.recipe import Recipe
+from instruct_distill.teachers import STRATEGIES
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "reference"
+NOTICE = "<!-- written by scripts/write_reference.py from the docstrings: change those -->"
+
+
+def field_docs(section: type) -> dict[str, str]:
+    """Field → the string that stands below it in the class."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    found = {}
+    for statement, following in pairwise(body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            text = getattr(following.value, "value", None)
+            if isinstance(statement.target, ast.Name) and isinstance(text, str):
+                found[statement.target.id] = " ".join(text.split())
+    return found
+
+
+def field_types(section: type) -> dict[str, str]:
+    """Field → its type as it stands in the class."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    return {
+        statement.target.id: ast.unparse(statement.annotation)
+        for statement in body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    }
+
+
+def default_of(field: dataclasses.Field[Any]) -> str:
+    """The default as YAML shows it."""
+    value: Any = field.default
+    if hasattr(value, "get_default"):  # pydantic's own description of a field
+        if value.is_required():
+            return "needed"
+        value = value.get_default(call_default_factory=True)
+    elif value is dataclasses.MISSING:
+        factory: Any = field.default_factory
+        if factory is dataclasses.MISSING:
+            return "needed"
+        value = factory()
+    if dataclasses.is_dataclass(value):
+        return "see below"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"`{value}`" if value != "" else "empty"
+
+
+def sections_in(annotation: Any) -> Iterator[type]:
+    """The parameter classes that an annotation names."""
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from sections_in(part)
+
+
+def section_table(section: type) -> list[str]:
+    """A row a key: its type, its default, and what it is."""
+    docs, types = field_docs(section), field_types(section)
+    lines = ["| key | type | default | |", "|---|---|---|---|"]
+    for field in dataclasses.fields(section):
+        kind = types[field.name].replace("|", "\\|")
+        about = docs.get(field.name, "").replace("|", "\\|").replace("``", "`")
+        lines.append(f"| `{field.name}` | `{kind}` | {default_of(field)} | {about} |")
+    return lines
+
+
+def recipe_page() -> str:
+    """Every section of a recipe, the outermost first."""
+    lines = [
+        "# Recipe reference",
+        NOTICE,
+        "",
+        "A recipe is a YAML file. Unknown keys are errors; every default is",
+    ]
+    lines += ["written out in `runs/NAME/recipe.yaml`.", ""]
+    seen: list[type] = []
+    waiting: list[tuple[str, type]] = [("the recipe", Recipe)]
+    while waiting:
+        path, section = waiting.pop(0)
+        if section in seen:
+            continue
+        seen.append(section)
+        summary = (inspect.getdoc(section) or "").replace("``", "`")
+        lines += [f"## {path}", "", summary, "", *section_table(section), ""]
+        hints = typing.get_type_hints(section, include_extras=False)
+        for field in dataclasses.fields(section):
+            inner = field.name if section is Recipe else f"{path}.{field.name}"
+            waiting += [(inner, each) for each in sections_in(hints[field.name])]
+    return "\n".join(lines)
+
+
+def text_of(docstring: str | None) -> str:
+    """A docstring as Markdown: roles and double backquotes become code, parts become bold."""
+    lines: list[str] = []
+    listed = False
+    for line in inspect.cleandoc(docstring or "").replace("``", "`").splitlines():
+        part = line.strip()
+        if (
+            line == part
+            and part.endswith(":")
+            and part[:-1] in ("Args", "Returns", "Raises", "Example", "When to use")
+        ):
+            listed = part in ("Args:", "Raises:")
+            lines += [f"**{part[:-1]}**", ""]
+        elif part.startswith(">>>") or (lines and lines[-1].startswith("    >>>")):
+            lines.append(f"    {part}")
+        else:
+            begins = listed and line.startswith("    ") and not line.startswith("     ") and ":" in part
+            lines.append(f"* {part}" if begins else part)
+    return "\n".join(lines)
+
+
+def losses_page() -> str:
+    """Every loss, by its docstring."""
+    lines = ["# Losses", NOTICE, ""]
+    for name in sorted(LOSSES.names()):
+        module = LOSSES.load(name)
+        lines += [
+            f"## `{name}`",
+            "",
+            inspect.cleandoc(module.__doc__ or ""),
+            "",
+            text_of(module.loss.__doc__),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def strategies_page() -> str:
+    """Every strategy, by its docstring and its keys."""
+    lines = ["# Teacher strategies", NOTICE, ""]
+    for name in sorted(STRATEGIES.names()):
+        module = STRATEGIES.load(name)
+        lines += [
+            f"## `{name}`",
+            "",
+            inspect.cleandoc(module.__doc__ or ""),
+            "",
+            text_of(module.STRATEGY.__doc__),
+            "",
+        ]
+        section = getattr(module, "Parameters", None)
+        if section is not None:
+            lines += [f"Keys beside `name: {name}`:", "", *section_table(section), ""]
+    return "\n".join(lines)
+
+
+PAGES = {"recipe.md": recipe_page, "losses.md": losses_page, "strategies.md": strategies_page}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args(arguments)
+    stale = []
+    for name, page in PAGES.items():
+        text = page().rstrip() + "\n"
+        file = FOLDER / name
+        if chosen.check:
+            stale += [name] if not file.exists() or file.read_text(encoding="utf-8") != text else []
+        else:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    if stale:
+        print(f"not what the code says: {', '.join(stale)}; run python scripts/write_reference.py")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

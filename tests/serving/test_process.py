@@ -1,0 +1,119 @@
+"""The server as a process of its own, asked by clients that others wrote."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cohere
+import httpx
+import pytest
+
+from instruct_distill.reranker import Reranker
+
+DOCUMENTS = ["It is a test.", "Nothing of the kind, at all.", "A test, it is, and a long one."]
+KEY = "a-key-of-this-test"
+SECONDS = 60.0
+
+
+class Process:
+    """A server that was started, and what it has said so far."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "instruct_distill", "serve", str(folder)),
+                *("--port", "0", "--dtype", "fp32", "--device", "cpu", *arguments),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "INSTRUCT_DISTILL_API_KEYS": KEY, "OMP_NUM_THREADS": "1"},
+        )
+        self.said = ""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            if found := re.search(r"running on (http://\S+)", line):
+                self.url = found[1]
+                break
+        else:
+            raise AssertionError(self.said)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+
+
+@pytest.fixture(scope="module")
+def server(served: Path) -> Iterator[Process]:
+    process = Process(served)
+    yield process
+    process.process.kill()
+    process.process.wait()
+
+
+def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
+    expected = reranker.rank("what is it", DOCUMENTS, probability=True)
+    for client in (cohere.ClientV2(KEY, base_url=server.url), cohere.Client(KEY, base_url=server.url)):
+        answer: Any = client.rerank(model="any", query="what is it", documents=DOCUMENTS, top_n=2)
+        assert [each.index for each in answer.results] == [item.index for item in expected[:2]]
+        assert [each.relevance_score for each in answer.results] == pytest.approx(
+            [item.probability for item in expected[:2]], abs=1e-4
+        )
+
+
+def test_many_clients_get_their_own_answers(server: Process, reranker: Reranker) -> None:
+    lists = [[f"{text} {i}" for text in DOCUMENTS] for i in range(40)]
+    expected = [item[0].index for item in reranker.rank_many(("what is it", each) for each in lists)]
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=SECONDS) as client:
+
+        def first(documents: list[str]) -> int:
+            answer = client.post("/v2/rerank", json={"query": "what is it", "documents": documents})
+            return int(answer.json()["results"][0]["index"])
+
+        with ThreadPoolExecutor(16) as pool:
+            assert list(pool.map(first, lists)) == expected
+        counters = client.get("/metrics").text
+    batches = re.search(r"rerank_batch_pairs_count ([\d.]+)", counters)
+    requests = re.search(r"rerank_batch_requests_total ([\d.]+)", counters)
+    assert batches is not None
+    assert requests is not None
+    assert float(batches[1]) < float(requests[1])
+
+
+def test_a_stopping_server_finishes_and_never_says_a_key(served: Path) -> None:
+    process = Process(served, "--batch-wait-ms", "3000")
+    headers = {"Authorization": f"Bearer {KEY}"}
+    body = {"query": "what is it", "documents": DOCUMENTS}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(
+            httpx.post, f"{process.url}/v2/rerank", json=body, headers=headers, timeout=SECONDS
+        )
+        until = time.monotonic() + SECONDS
+        while "rerank_waiting_pairs 3.0" not in httpx.get(f"{process.url}/metrics", timeout=SECONDS).text:
+            assert time.monotonic() < until
+            assert not waiting.done()
+        process.process.send_signal(signal.SIGTERM)
+        assert waiting.result(SECONDS).status_code == 200
+    assert process.process.wait(SECONDS) in (0, -signal.SIGTERM)
+    assert KEY not in process.said
+
+
+def test_a_folder_that_is_no_student() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "instruct_distill", "serve", "./nothing"], capture_output=True, text=True
+    )
+    assert found.returncode == 2
+    assert "error: ./nothing: no such folder" in found.stderr
