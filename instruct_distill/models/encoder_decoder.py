@@ -19,7 +19,7 @@ class EncoderDecoder(AnswerModel):
 
     def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; one decoder pass over the answers' common prefix."""
-        decoder_ids = torch.tensor([answers.prefix], device=self.device).expand(len(batch.ids), -1)
+        decoder_ids = torch.tensor([answers.prefix], device=self.device).expand(batch.ids.shape[0], -1)
         return self._decode(batch, decoder_ids)[:, -1]
 
     def continuation_rows(
@@ -37,8 +37,8 @@ class EncoderDecoder(AnswerModel):
         return torch.cat([row[first : first + len(c)] for row, c in zip(hidden, continuations, strict=True)])
 
     def _decode(self, batch: TokenBatch, decoder_ids: torch.Tensor) -> torch.Tensor:
-        if can_decode(self.model, decoder_ids.shape[1]):
-            return decode(self.model, batch, decoder_ids)
+        if not torch.compiler.is_exporting() and can_decode(self.model, decoder_ids.shape[1]):
+            return decode(self.model, batch.rows, decoder_ids)
         encoded = self.model.get_encoder()(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
         hidden: torch.Tensor = self.model.get_decoder()(
             input_ids=decoder_ids,

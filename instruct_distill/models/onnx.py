@@ -34,7 +34,7 @@ class OnnxModel(AnswerModel):
     def __init__(self, folder: Path) -> None:
         about = read_json(folder / ABOUT)
         # what the rest of the library asks of a transformers model
-        shell = nn.Module()
+        shell: Any = nn.Module()
         shell.config = SimpleNamespace(decoder_start_token_id=about["decoder_start"])
         shell.dtype = torch.float32
         shell.place = nn.Parameter(torch.zeros(1), requires_grad=False)
@@ -114,7 +114,7 @@ def write_onnx(
     if model.family != "encoder" and not answers.single:
         raise InputError("only prompts whose answers are one token each can be exported")
     model.model.set_attn_implementation("eager")
-    ids = torch.tensor([list(example), list(example)])
+    ids = torch.tensor([list(example)] * 3)  # of any number: 1 and 2 would be taken for constants
     mask = torch.ones_like(ids)
     mask[1, -1] = 0
     batch, length = torch.export.Dim("batch", min=1), torch.export.Dim("length", min=2)

@@ -17,8 +17,6 @@ import torch
 from torch import nn
 from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
 
-from instruct_distill.models.batch import TokenBatch
-
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 _TOKENS = 2048
 """Tokens that go through a layer together: what lies between two layers of a base model stays in the cache of
@@ -36,8 +34,6 @@ def can_decode(model: Any, decoder_tokens: int) -> bool:
         return False
     if model.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return False
-    if torch.compiler.is_compiling():  # an exported program is for any lengths
-        return False
     projections = [
         layer
         for block in model.decoder.block
@@ -49,24 +45,20 @@ def can_decode(model: Any, decoder_tokens: int) -> bool:
     return plain and model.dtype in _DTYPES and decoder_tokens * config.num_heads < config.d_model
 
 
-def decode(model: Any, batch: TokenBatch, decoder_ids: torch.Tensor) -> torch.Tensor:
+def decode(model: Any, prompts: Sequence[Sequence[int]], decoder_ids: torch.Tensor) -> torch.Tensor:
     """Return the decoder's last hidden states.
 
     Args:
         model: a T5 or mT5.
-        batch: the prompts.
-        decoder_ids: int64 [prompts, decoder tokens].
+        prompts: token ids of each row.
+        decoder_ids: int64 [rows, decoder tokens].
 
     Returns:
-        [prompts, decoder tokens, hidden], in the model's number format.
+        [rows, decoder tokens, hidden], in the model's number format.
     """
-    ends = _portions(batch.lengths.tolist())
-    portions = [slice(start, end) for start, end in pairwise([0, *ends])]
+    ends = _portions([len(prompt) for prompt in prompts])
     return torch.cat(
-        [
-            _decode(model, TokenBatch(batch.ids[rows], batch.lengths[rows]), decoder_ids[rows])
-            for rows in portions
-        ]
+        [_decode(model, prompts[start:end], decoder_ids[start:end]) for start, end in pairwise([0, *ends])]
     )
 
 
@@ -81,9 +73,10 @@ def _portions(lengths: Sequence[int]) -> list[int]:
     return [*ends, len(lengths)]
 
 
-def _decode(model: Any, batch: TokenBatch, decoder_ids: torch.Tensor) -> torch.Tensor:
-    lengths = batch.lengths.tolist()
-    encoded = _encode(model.encoder, batch.ids[batch.mask.bool()], lengths)
+def _decode(model: Any, prompts: Sequence[Sequence[int]], decoder_ids: torch.Tensor) -> torch.Tensor:
+    lengths = [len(prompt) for prompt in prompts]
+    ids = torch.tensor([token for prompt in prompts for token in prompt])
+    encoded = _encode(model.encoder, ids, lengths)
     exact = torch.split(_exact(encoded), lengths)
     stack = model.decoder
     hidden = stack.embed_tokens(decoder_ids)

@@ -17,6 +17,14 @@ from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.fingerprint import files_fingerprint
 
 
+def written_from(inputs: Inputs) -> dict[str, str]:
+    """Return fingerprints of the documents and of the model that writes queries."""
+    return {
+        "collection": inputs.collection.fingerprint(),
+        **_weights("writer", inputs.recipe.queries.model),
+    }
+
+
 def retrieved_from(inputs: Inputs) -> dict[str, str]:
     """Return fingerprints of documents, queries, given lists and judgements: of training and of each task."""
     recipe = inputs.recipe

@@ -11,7 +11,15 @@ from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import TeacherRun
 from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate
 from instruct_distill.pipeline.inputs import Inputs
-from instruct_distill.pipeline.plan_sample import Measured, measure_student, measure_teacher, sample_lists
+from instruct_distill.pipeline.plan_sample import (
+    Measured,
+    measure_student,
+    measure_teacher,
+    measure_writer,
+    sample_lists,
+)
+from instruct_distill.pipeline.write import drawn_documents
+from instruct_distill.query_writing.writing import QUERY_TOKENS
 from instruct_distill.recipe import Recipe
 from instruct_distill.teachers.budgets import FLIPS, SHARES, Budget, budgets, usual_length
 from instruct_distill.teachers.labelling import prompt_of, strategy_of
@@ -81,15 +89,18 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
 def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[str], _Counts]:
     recipe, teacher = inputs.recipe, inputs.recipe.teacher
     if retrieved:
-        lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
+        lengths = [inputs.candidates.count(query.query_id) for query in inputs.queries]
+        known = "from the candidate file"
     else:
-        lengths, known = [recipe.candidates.depth] * len(inputs.queries), "at most"
+        queries = recipe.queries.generate or len(inputs.queries)
+        lengths, known = [recipe.candidates.depth] * queries, "at most"
     prompts = sum(strategy.prompts(length) for length in lengths)
     per_list = [documents_used(recipe.training.documents_per_list, length) for length in lengths]
     steps = recipe.training.epochs * steps_per_epoch(len(lengths), recipe.training.lists_per_step)
     documents = recipe.training.epochs * sum(per_list)
     lines = [
         f"{recipe.name}: {recipe.folder}",
+        *_written(inputs, retrieved),
         f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
         f"label     {prompts:,} prompts by {teacher.model or teacher.kind} ({teacher.kind})",
         f"train     {steps:,} optimizer steps, {documents:,} documents",
@@ -106,6 +117,24 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[
             f"each, teacher {kind} (at most)"
         )
     return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)
+
+
+def _written(inputs: Inputs, done: bool) -> list[str]:
+    """What a model is asked for queries, where it writes them."""
+    queries = inputs.recipe.queries
+    if queries.generate is None:
+        return []
+    if done:
+        return [f"write     done: {len(inputs.queries):,} queries by {queries.model}"]
+    return [
+        f"write     {queries.generate:,} prompts by {queries.model} (one more for each that is replaced)",
+        _token_line(
+            "write",
+            queries.generate,
+            measure_writer(queries, drawn_documents(inputs), seed=inputs.recipe.seed),
+            f"up to {QUERY_TOKENS} are written after each",
+        ),
+    ]
 
 
 def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool) -> list[str]:

@@ -73,6 +73,7 @@ class Teacher(NamedTuple):
             **({"strategy_parameters": settings} if settings else {}),
             **({"answers": asked.answers} if asked.answers != "logits" else {}),
             **(about_model if self.engine else {}),
+            **({"share_prefix": True} if getattr(self.engine, "shares_prefix", False) else {}),
             "prompts_per_chunk": asked.prompts_per_chunk,
             "lists": len(lists),
             "texts": texts.hexdigest()[:32],
@@ -101,13 +102,22 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
     from instruct_distill.models.precision import dtype_name
 
     assert parameters.model is not None
-    loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
+    loaded = load_model(
+        parameters.model,
+        revision=parameters.revision,
+        dtype=parameters.dtype,
+        split=parameters.devices == "split",
+    )
     engine: Engine = LocalEngine(
         loaded,
         prompt,
         max_length=parameters.max_length,
         document_words=parameters.document_words,
         tokens_per_batch=parameters.tokens_per_batch,
+        # what is written, and how likely a query is, is asked with whole prompts
+        share_prefix=parameters.share_prefix == "auto"
+        and strategy.asks == "answer_logits"
+        and parameters.answers == "logits",
     )
     if parameters.answers == "written":
         engine = WrittenAnswers(engine)

@@ -11,6 +11,7 @@ SOURCES = Registry(
     "collection prefix",
     besides=(
         "collection",
+        "document_store",
         "fingerprint",
         "parameters",
         "qrels",

@@ -8,7 +8,6 @@ from torch import nn
 from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
 from instruct_distill.models import unpadded_t5
-from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.unpadded_t5 import can_decode, decode
 
@@ -37,10 +36,6 @@ def prompts() -> list[list[int]]:
     return [torch.randint(2, 500, (length,), generator=generator).tolist() for length in LENGTHS]
 
 
-def batch_of(rows: list[list[int]]) -> TokenBatch:
-    return pad(rows, 0, torch.device("cpu"))
-
-
 def own_forward(model: Any, prompt: list[int], decoder_ids: torch.Tensor) -> torch.Tensor:
     """The decoder's states of one row, without any padding, by transformers."""
     encoded = model.encoder(input_ids=torch.tensor([prompt])).last_hidden_state
@@ -62,7 +57,7 @@ def test_the_states_are_those_of_the_models_own_forward(
     model = model_of(kind).to(dtype)
     decoder_ids = torch.tensor([[0, 7, 9 + row] for row in range(len(LENGTHS))])
     assert can_decode(model, 3)
-    found = decode(model, batch_of(prompts()), decoder_ids)
+    found = decode(model, prompts(), decoder_ids)
     assert (found.shape, found.dtype) == ((6, 3, 64), dtype)
     for row, prompt in enumerate(prompts()):
         expected = own_forward(model, prompt, decoder_ids[row])
@@ -74,9 +69,9 @@ def test_the_states_are_those_of_the_models_own_forward(
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     model = model_of("flan-t5")
     decoder_ids = torch.tensor([[0, 7]])
-    together = decode(model, batch_of(prompts()), decoder_ids.expand(6, -1))
+    together = decode(model, prompts(), decoder_ids.expand(6, -1))
     for row, prompt in enumerate(prompts()):
-        alone = decode(model, batch_of([prompt]), decoder_ids)
+        alone = decode(model, [prompt], decoder_ids)
         torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=0)
 
 
@@ -119,9 +114,9 @@ def test_training_and_asking_agree() -> None:
     """Two ways through one model: with gradients transformers' own, without them this one."""
     model = EncoderDecoder(model_of("flan-t5"), 0).eval()
     decoder_ids = torch.tensor([[0, 7]] * 6)
-    with_graph = model._decode(batch_of(prompts()), decoder_ids)
+    with_graph = model._decode(prompts(), decoder_ids)
     assert with_graph.requires_grad
     with torch.no_grad():
-        asked = model._decode(batch_of(prompts()), decoder_ids)
+        asked = model._decode(prompts(), decoder_ids)
     torch.testing.assert_close(asked, with_graph.detach(), atol=2e-5, rtol=0)
     assert not torch.equal(asked, with_graph.detach())  # else the shorter way was not taken
