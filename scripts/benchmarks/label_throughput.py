@@ -125,7 +125,8 @@ def make_decisive(model: Any, engine: LocalEngine, lists: Sequence[CandidateText
     first, second = (continuation[0] for continuation in answers.continuations)
     prompts = engine.encoder.encode(pairs_of(lists))
     with torch.inference_mode():
-        states = engine.model.answer_rows(pad(prompts, engine.model.pad_id, engine.model.device), answers)
+        batch = pad(prompts, engine.model.pad_id, engine.model.device)
+        states = engine.model.answer_rows(batch, answers)
         centred = states - states.mean(dim=0)
         direction = torch.linalg.svd(centred, full_matrices=False).Vh[0]
         # what all states share is taken out of it, or one answer would always win
