@@ -68,9 +68,15 @@ def test_the_whole_of_it(
     scores = tmp_path / "scores.jsonl"
     lists = [ListLabel(query_id, IDS, LABEL.scores) for query_id in ("264014", "104861")]
     scores.write_text(header_line({"teacher": "t"}) + "".join(map(to_line, lists)), "utf-8")
+    page = tmp_path / "sampled-pairs.md"
+    page.write_text("before\n<!-- tables -->\nold\n<!-- end of tables -->\nafter\n", "utf-8")
     script.main(["--scores", str(scores), "--seeds", "1", "--depths", "4", "12", "--out", str(tmp_path)])
     printed = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("| 12 | 30% wrong |") for line in printed) == 4  # two rules, two tables
+    assert "\n".join(printed[:3]) in page.read_text("utf-8")
+    assert page.read_text("utf-8").startswith("before\n")
+    assert page.read_text("utf-8").endswith("\n<!-- end of tables -->\nafter\n")
+    assert "old" not in page.read_text("utf-8")
     written = json.loads((tmp_path / "sampled-pairs.json").read_text("utf-8"))
     assert (written["lists"], len(written["figures"])) == (2, 2 * 5 * 2 * 5)
     assert written["command"].startswith("python scripts/benchmarks/sampled_pairs.py")
