@@ -107,11 +107,12 @@ def random_t5(shape: dict[str, int], tokenizer: Any) -> Any:
         decoder_start_token_id=0,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=False,
         **shape,
     )
     make: Any = T5ForConditionalGeneration
-    return make(T5Config(**settings)).eval()
+    model = make(T5Config(**settings)).eval()
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    return model
 
 
 def make_decisive(model: Any, engine: LocalEngine, lists: Sequence[CandidateTexts]) -> None:
