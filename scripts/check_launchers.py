@@ -8,8 +8,8 @@ file: the largest relative difference of a step's loss, and of a score of the wr
 processes is that of the GPUs (two for a machine without). The table says what was left out, and why; the exit
 status is 1 where a launch failed or learned something else.
 
-The model is a small T5-like or decoder-only folder without dropout (a T5's ``dropout_rate`` can be set to 0 in
-its config.json): dropout draws by process, and is no mistake.
+The model is a small T5-like or decoder-only folder without dropout (a T5's ``dropout_rate`` can be set to 0
+in its config.json): dropout draws by process, and is no mistake.
 """
 
 from __future__ import annotations
@@ -87,14 +87,8 @@ def processes_of(name: str, gpus: int) -> tuple[int, str]:
 
 def commands(name: str, processes: int, stage: Sequence[str]) -> list[list[str]]:
     """Return the commands that are run at one time: one a machine, several of which are this one."""
-    start = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--config_file",
-        str(LAUNCH / f"{name}.yaml"),
-    ]
-    start += ["--num_processes", str(processes), "--num_cpu_threads_per_process", "1"]
+    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_cpu_threads_per_process", "1"]
+    start += ["--config_file", str(LAUNCH / f"{name}.yaml"), "--num_processes", str(processes)]
     if name == "multi-node":
         start += ["--num_machines", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", "29511"]
         return [[*start, "--machine_rank", str(rank), *stage] for rank in range(2)]
@@ -122,7 +116,8 @@ def run_all(started: Sequence[Sequence[str]], processes: int, log: Path) -> bool
             )
             for machine, command in enumerate(started)
         ]
-        return not any([process.wait() for process in running])
+        statuses = [process.wait() for process in running]
+    return not any(statuses)
 
 
 def outcome(run: Path) -> Outcome:

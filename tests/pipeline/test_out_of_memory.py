@@ -39,7 +39,8 @@ def test_the_keys_of_the_stage_are_named_with_their_values(recipe: Recipe, fill:
     ):
         fill()
     message = str(caught.value)
-    assert "training.tokens_per_micro_batch (1234), student.max_length (128)" in message
+    assert "training.tokens_per_micro_batch (1234), training.gradient_checkpointing (False), " in message
+    assert "student.max_length (128)" in message
     assert "recipes/launch/deepspeed-zero3-offload.yaml (or fsdp2.yaml)" in message
     assert "long advice" not in message
 
