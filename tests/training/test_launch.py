@@ -43,6 +43,7 @@ TWO: list[tuple[str, str, dict[str, Any]]] = [
     ("uneven-zero3", "deepspeed-zero3", {"first_process": 1}),
     ("uneven-fsdp2", "fsdp2", {"first_process": 1}),
 ]
+POISONED = ["deepspeed-zero2", "deepspeed-zero2-offload", "deepspeed-zero3", "fsdp2"]
 STEPS = 4
 
 
@@ -169,6 +170,8 @@ def one(
     jobs.add("t5-zero3", tiny_tied_t5, file="deepspeed-zero3")
     jobs.add("resumed", tiny_llama, file="deepspeed-zero3", stop_after=3)
     jobs.add("resumed", tiny_llama, file="deepspeed-zero3")
+    for file in POISONED:
+        jobs.add(f"poisoned-{file}", tiny_llama, file=file, poison_after=2)
     jobs.add("bf16", tiny_llama, dtype="bf16")
     jobs.add("bf16-zero1", tiny_llama, file="deepspeed-zero1", dtype="bf16")
     jobs.add("bf16-fsdp2", tiny_llama, file="fsdp2", dtype="bf16")
@@ -242,6 +245,13 @@ def test_b27_a_resumed_launch_ends_with_the_same_weights(one: Jobs, two: Jobs) -
         weights = jobs.weights("resumed")
         for key, weight in jobs.weights(straight).items():
             assert torch.equal(weights[key], weight), key
+
+
+@pytest.mark.parametrize("file", POISONED)
+def test_b21_a_gradient_that_is_not_finite_stops_and_the_checkpoint_stands(one: Jobs, file: str) -> None:
+    name = f"poisoned-{file}"
+    assert re.match(r"step 3: loss \d\.\d+, gradient norm nan; .*stands", one.found(name)["error"])
+    assert [path.name for path in (one.folder / name / "checkpoints").iterdir()] == ["step-2"]
 
 
 def test_a_checkpoint_of_another_kind_of_launch_is_refused(two: Jobs) -> None:
