@@ -101,7 +101,8 @@ class AnswerModel(nn.Module, ABC):
     ) -> list[torch.Tensor]:
         """Return for each prompt the log-probability of each token of its continuation, float32."""
         rows = self.continuation_rows(prompts, continuations, answers)
-        targets = torch.tensor([token for c in continuations for token in c], device=rows.device)
+        device = self.model.get_output_embeddings().weight.device
+        targets = torch.tensor([token for c in continuations for token in c], device=device)
         scores = torch.cat(
             [
                 -nn.functional.cross_entropy(self.project(part), target, reduction="none")
@@ -122,6 +123,7 @@ class AnswerModel(nn.Module, ABC):
         """
         head = self.model.get_output_embeddings()
         weight, bias = head.weight, getattr(head, "bias", None)
+        hidden = hidden.to(weight.device)  # another one than the last layer's where a model is split
         if ids is not None:
             chosen = torch.tensor(ids, device=weight.device)
             weight = weight[chosen]

@@ -24,7 +24,8 @@ class DecoderOnly(AnswerModel):
     def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; the answers' common prefix is the end of the prompt already."""
         hidden = self._hidden(batch.ids)
-        return hidden[torch.arange(batch.ids.shape[0], device=hidden.device), batch.lengths - 1]
+        last = batch.lengths.to(hidden.device) - 1  # another device where a model is split over several
+        return hidden[torch.arange(batch.ids.shape[0], device=hidden.device), last]
 
     def continuation_rows(
         self,

@@ -8,6 +8,7 @@ import torch
 
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.batch import TokenBatch, pad
+from instruct_distill.models.unpadded_t5 import can_decode, decode
 from instruct_distill.prompts.answers import EncodedAnswers
 
 
@@ -36,6 +37,8 @@ class EncoderDecoder(AnswerModel):
         return torch.cat([row[first : first + len(c)] for row, c in zip(hidden, continuations, strict=True)])
 
     def _decode(self, batch: TokenBatch, decoder_ids: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_exporting() and can_decode(self.model, decoder_ids.shape[1]):
+            return decode(self.model, batch.rows, decoder_ids)
         encoded = self.model.get_encoder()(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
         hidden: torch.Tensor = self.model.get_decoder()(
             input_ids=decoder_ids,

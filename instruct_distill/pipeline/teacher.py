@@ -102,7 +102,12 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
     from instruct_distill.models.precision import dtype_name
 
     assert parameters.model is not None
-    loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
+    loaded = load_model(
+        parameters.model,
+        revision=parameters.revision,
+        dtype=parameters.dtype,
+        split=parameters.devices == "split",
+    )
     engine: Engine = LocalEngine(
         loaded,
         prompt,

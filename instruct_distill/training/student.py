@@ -51,8 +51,8 @@ def load_student(student: StudentParameters, precision: str, seed: int) -> Loade
         add_lora(loaded, student.lora, seed)
     elif has_lora(loaded.model):
         raise InputError(
-            f"{student.model} is an adapter, and student.lora is not set; start from a whole model (a student "
-            "that was saved with student.lora.save=merged is one)"
+            f"{student.model} is an adapter, and student.lora is not set; start from a whole model (a "
+            "student that was saved with student.lora.save=merged is one)"
         )
     return loaded
 

@@ -49,7 +49,7 @@ def test_the_keys_of_the_stage_are_named_with_their_values(recipe: Recipe, fill:
     ("stage", "expected"),
     [
         ("retrieve", "candidates.depth (5)"),
-        ("label", "teacher.tokens_per_batch (8192), teacher.max_length (192)"),
+        ("label", "teacher.tokens_per_batch (4096), teacher.max_length (192)"),
         ("evaluate", "student.tokens_per_batch (4096)"),
     ],
 )

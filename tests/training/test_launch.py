@@ -267,7 +267,7 @@ def test_bf16_is_computed_with_float32_masters(one: Jobs, tiny_llama: Path) -> N
             found = one.weights(name)[key]
             assert found.dtype == torch.bfloat16
             moved = float((weight.float() - start[key.removeprefix("model.")]).norm())
-            assert float((found.float() - weight.float()).norm()) < 0.2 * moved, key
+            assert float((found.float() - weight.float()).norm()) <= 0.2 * moved, key
 
 
 def test_b32_the_folder_is_complete(one: Jobs, two: Jobs) -> None:
