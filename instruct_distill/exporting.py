@@ -19,9 +19,9 @@ from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import RECORD, read_record
 
 _QUERY = "what is this about"
-_WORDS = "it is a text about the sea and the ships that sail on it in every wind and weather".split()
-_PAIRS = [(_QUERY, " ".join(_WORDS[: 2 + 5 * i] * (1 + i))) for i in range(4)]
-"""What the exported student must score as the original does: of different lengths, so that rows are padded."""
+_SENTENCE = "it is a text about the sea and the ships that sail on it "
+_PAIRS = [(_QUERY, _SENTENCE * (1 + 2 * i)) for i in range(4)]
+"""What the exported student must score as the original does: of several lengths, so that rows are padded."""
 
 
 class Exported(NamedTuple):

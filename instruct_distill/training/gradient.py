@@ -125,25 +125,24 @@ def add_gradient(
             parts.append(_Group(members, flat, batches, target, cached=not fits))
 
     cached = [part for part in parts if part.cached]
-    calls = sum(len(part.batches) for part in cached)
-    with torch.no_grad():
-        for part in cached:
-            part.look(forward, loss, informative)
-        for _ in range(updater.agree(calls) - calls):
-            forward(NOTHING)
-
-    calls = sum(len(part.batches) for part in parts)
-    left = updater.agree(calls)
-    empty = left - calls
+    # agreed on before the first call: a process that calls the model waits for the others to do the same
+    looks, learns = (sum(len(part.batches) for part in each) for each in (cached, parts))
+    empty_looks, empty_learns = updater.agree(looks) - looks, updater.agree(learns) - learns
+    left = learns + empty_learns
 
     def backward(scores: torch.Tensor, gradient: torch.Tensor) -> None:
         nonlocal left
         left -= 1
         updater.backward(scores, gradient, last=left == 0)
 
+    with torch.no_grad():
+        for part in cached:
+            part.look(forward, loss, informative)
+        for _ in range(empty_looks):
+            forward(NOTHING)
     for part in parts:
         part.learn(forward, backward, loss, informative)
-    for _ in range(empty):
+    for _ in range(empty_learns):
         scores = forward(NOTHING)
         backward(scores, torch.zeros_like(scores))
 
@@ -153,9 +152,8 @@ def add_gradient(
         for row, i in enumerate(part.members):
             losses[i] = float(part.losses[row])
             found[i] = part.scores[row, : len(lists[i].documents)].tolist()
-    return StepGradient(
-        losses, found, sum(map(sum, lengths)), sum(part.padded for part in parts) + empty * len(NOTHING[0])
-    )
+    padded = sum(part.padded for part in parts) + empty_learns * len(NOTHING[0])
+    return StepGradient(losses, found, sum(map(sum, lengths)), padded)
 
 
 class _Group:

@@ -184,8 +184,8 @@ class TrainingParameters:
     """Tokens whose activations are in memory at one time (SmolLM2-135M: 0.75 MB a token); longer lists use
     gradient caching, which costs a second forward pass."""
     gradient_checkpointing: bool = False
-    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth of
-    the memory for a third more time."""
+    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth
+    of the memory for a third more time."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
     keep: Annotated[int, Field(ge=1)] | Literal["all"] = 1

@@ -112,7 +112,7 @@ def written(load: Load, tmp_path: Path) -> tuple[LoadedModel, Path]:
     loaded = load()
     add_lora(loaded, LoraParameters(rank=2), 1)
     with torch.no_grad():
-        for name, weight in loaded.model.named_parameters():
+        for _name, weight in loaded.model.named_parameters():
             if weight.requires_grad:
                 weight.normal_(std=0.1)
     write_adapter(tmp_path, loaded.model)

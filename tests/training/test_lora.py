@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -156,7 +156,7 @@ def test_b26_lora_learns_with_checkpointing(
     weights = dict(loaded.model.named_parameters())
     moved = {name: weight.count_nonzero().item() for name, weight in weights.items() if "lora_B" in name}
     assert moved
-    # a decoder that is asked at its first position attends to nothing else: there its q and k have no gradient
+    # a decoder that is asked at its first position attends to nothing else: its q and k have no gradient
     alone = ("decoder", "SelfAttention.q", "SelfAttention.k")
     still = {name for name, count in moved.items() if not count}
     assert all(alone[0] in name and (alone[1] in name or alone[2] in name) for name in still)
