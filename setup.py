@@ -36,6 +36,7 @@ CORE = [
 ]
 GGUF = ["gguf>=0.17"]
 HTTP = ["anyio>=4", "openai>=1.109"]
+DEEPSPEED = ["deepspeed>=0.18; sys_platform == 'linux'"]
 QLORA = ["bitsandbytes>=0.46"]
 ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.3"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
@@ -52,6 +53,7 @@ DEV = [
     "httpx>=0.27",
     "mkdocs-material>=9.5",
     "sentence-transformers>=5",
+    *DEEPSPEED,
     *HTTP,
     *ONNX,
     *SERVE,
@@ -80,6 +82,7 @@ setup(
     },
     install_requires=CORE,
     extras_require={
+        "deepspeed": DEEPSPEED,
         "gguf": GGUF,
         "http": HTTP,
         "onnx": ONNX,

@@ -192,7 +192,8 @@ class Recipe:
             prefix, _, location = collection.partition(":")
             named.append(location if location and prefix != "irds" else None)
         teacher = None if self.teacher.server else self.teacher.model
-        for model in (self.queries.model, teacher, self.student.model):
+        writer = None if self.queries.server else self.queries.model
+        for model in (writer, teacher, self.student.model):
             named.append(
                 model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None
             )

@@ -87,14 +87,8 @@ def processes_of(name: str, gpus: int) -> tuple[int, str]:
 
 def commands(name: str, processes: int, stage: Sequence[str]) -> list[list[str]]:
     """Return the commands that are run at one time: one a machine, several of which are this one."""
-    start = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--config_file",
-        str(LAUNCH / f"{name}.yaml"),
-    ]
-    start += ["--num_processes", str(processes), "--num_cpu_threads_per_process", "1"]
+    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_cpu_threads_per_process", "1"]
+    start += ["--config_file", str(LAUNCH / f"{name}.yaml"), "--num_processes", str(processes)]
     if name == "multi-node":
         start += ["--num_machines", "2", "--main_process_ip", "127.0.0.1", "--main_process_port", "29511"]
         return [[*start, "--machine_rank", str(rank), *stage] for rank in range(2)]
@@ -122,8 +116,8 @@ def run_all(started: Sequence[Sequence[str]], processes: int, log: Path) -> bool
             )
             for machine, command in enumerate(started)
         ]
-        codes = [process.wait() for process in running]  # of all of them, whatever the first one says
-        return not any(codes)
+        statuses = [process.wait() for process in running]
+    return not any(statuses)
 
 
 def outcome(run: Path) -> Outcome:

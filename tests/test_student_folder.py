@@ -179,7 +179,7 @@ def test_tied_weights_are_written_once(tiny_llama: Path, device: torch.device, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": "loudest"}, r"score: Input should be 'yes_logit' or 'yes_minus_no'"),
+        ({"score": "loudest"}, r"score: Input should be 'yes_logit', 'yes_minus_no' or 'head'"),
         ({"max_length": "512"}, "max_length: Input should be a valid integer"),
         ({"max_length": 0}, "max_length: Input should be greater than 0"),
         ({"document_words": "80"}, "document_words: Input should be a valid integer"),
@@ -202,7 +202,7 @@ def test_a_record_that_cannot_be_used_names_the_key(tmp_path: Path, change: Any,
 
 
 @pytest.mark.parametrize(
-    "key", [key for key in RECORD.__dict__ if key not in ("library_version", "probability")]
+    "key", [key for key in RECORD.__dict__ if key not in ("library_version", "probability", "weights")]
 )
 def test_every_key_of_a_record_is_needed(tmp_path: Path, key: str) -> None:
     content = RECORD.as_dict()

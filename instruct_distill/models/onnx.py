@@ -128,7 +128,7 @@ def write_onnx(
             output_names=["logits"],
             dynamic_shapes={"input_ids": shapes, "attention_mask": shapes},
             dynamo=True,
-            external_data=True,
+            external_data=not int8,  # the quantiser reads one file,
             verbose=False,
         )
     if int8:

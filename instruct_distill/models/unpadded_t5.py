@@ -40,7 +40,14 @@ def can_decode(model: Any, decoder_tokens: int) -> bool:
         for layer in (block.layer[1].EncDecAttention.k, block.layer[1].EncDecAttention.v)
     ]
     # their weights are used by themselves, which an adapter or a quantised layer does not allow
-    plain = all(type(layer) is nn.Linear and layer.weight.device.type == "cpu" for layer in projections)
+    # nor one whose weights are spread over processes (FSDP makes them another type, ZeRO-3 empties them)
+    plain = all(
+        type(layer) is nn.Linear
+        and type(layer.weight) is nn.Parameter
+        and layer.weight.numel() > 0
+        and layer.weight.device.type == "cpu"
+        for layer in projections
+    )
     config = model.config
     return plain and model.dtype in _DTYPES and decoder_tokens * config.num_heads < config.d_model
 

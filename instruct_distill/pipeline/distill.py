@@ -129,19 +129,19 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
     recipe = inputs.recipe
     content = recipe.as_dict()
     searched = ("collection", "name", "queries", "qrels", "candidates")
-    teacher = recipe.teacher.answer_settings
+    teacher, queries = recipe.teacher.answer_settings, recipe.queries.settings
     training = {
         k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep", "trackers")
     }
     writing = _Plan(
-        {k: content[k] for k in ("seed", "collection", "queries")},
+        {"queries": queries, **{k: content[k] for k in ("seed", "collection")}},
         lambda: written_from(inputs),
         write_training_queries,
     )
     return {
         **({"write": writing} if recipe.queries.generate else {}),
         "retrieve": _Plan(
-            {k: content[k] for k in ("seed", "collection", "queries", "candidates")}
+            {"queries": queries, **{k: content[k] for k in ("seed", "collection", "candidates")}}
             | {"evaluation": [{key: task[key] for key in searched} for task in content["evaluation"]]},
             lambda: retrieved_from(inputs),
             retrieve_candidates,

@@ -19,9 +19,10 @@ from instruct_distill.sources.fingerprint import files_fingerprint
 
 def written_from(inputs: Inputs) -> dict[str, str]:
     """Return fingerprints of the documents and of the model that writes queries."""
+    queries = inputs.recipe.queries
     return {
         "collection": inputs.collection.fingerprint(),
-        **_weights("writer", inputs.recipe.queries.model),
+        **({} if queries.server else _weights("writer", queries.model)),
     }
 
 

@@ -30,7 +30,7 @@ def memory_advice(stage: str, recipe: Recipe) -> Iterator[None]:
                 "launch --config_file recipes/launch/deepspeed-zero3-offload.yaml (or fsdp2.yaml)"
             )
         raise MemoryShortageError(
-            f"stage {stage}: out of memory ({first_line}). Make smaller, in this order: {knobs}{launch}. "
+            f"stage {stage}: out of memory ({first_line}). What to change, in this order: {knobs}{launch}. "
             "Started again, the run goes on from where it was"
         ) from error
 
@@ -56,6 +56,7 @@ def _knobs(stage: str, recipe: Recipe) -> dict[str, object]:
     if stage == "train":
         return {
             "training.tokens_per_micro_batch": training.tokens_per_micro_batch,
+            "training.gradient_checkpointing": training.gradient_checkpointing,
             "student.max_length": student.max_length,
             "student.document_words": student.document_words,
             "training.precision": training.precision,

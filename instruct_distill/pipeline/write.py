@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import Engine
+from instruct_distill.inference.http import HttpEngine
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.stage import this_process
 from instruct_distill.query_writing.documents import DrawnDocuments
@@ -23,13 +24,11 @@ class Writer(NamedTuple):
 
     Args:
         engine: the model.
-        revision: its commit or the digest of its weights.
-        dtype: the number format that it computes in.
+        about: what its answers depend on besides the prompt, as JSON values.
     """
 
     engine: Engine
-    revision: str
-    dtype: str
+    about: dict[str, Any]
 
 
 def write_training_queries(inputs: Inputs) -> dict[str, Any]:
@@ -78,13 +77,27 @@ def load_writer(parameters: TrainingQueriesParameters) -> Writer:
 
     Raises:
         InputError: it cannot be loaded.
+        ServerError: its server does not answer.
     """
+    assert parameters.model is not None
+    if parameters.server is not None:
+        served = HttpEngine(
+            parameters.model,
+            parameters.server,
+            parameters.prompt_record,
+            asks="generate",
+            document_words=parameters.document_words,
+        )
+        extra = parameters.server.extra
+        return Writer(
+            served,
+            {"revision": served.offer.model, "api": served.offer.api, **({"extra": extra} if extra else {})},
+        )
     # torch is imported by the stages that need it
     from instruct_distill.inference.local import LocalEngine
     from instruct_distill.models.loading import load_model
     from instruct_distill.models.precision import dtype_name
 
-    assert parameters.model is not None
     loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
     engine = LocalEngine(
         loaded,
@@ -93,7 +106,13 @@ def load_writer(parameters: TrainingQueriesParameters) -> Writer:
         document_words=parameters.document_words,
         tokens_per_batch=parameters.tokens_per_batch,
     )
-    return Writer(engine, loaded.revision, dtype_name(loaded.model.model.dtype))
+    about = {
+        "revision": loaded.revision,
+        "dtype": dtype_name(loaded.model.model.dtype),
+        "max_length": parameters.max_length,
+        "tokens_per_batch": parameters.tokens_per_batch,
+    }
+    return Writer(engine, about)
 
 
 def drawn_documents(inputs: Inputs) -> DrawnDocuments:
@@ -113,12 +132,9 @@ def _fingerprint(inputs: Inputs, writer: Writer) -> dict[str, Any]:
     parameters = inputs.recipe.queries
     return {
         "model": parameters.model,
-        "revision": writer.revision,
-        "dtype": writer.dtype,
+        **writer.about,
         "prompt": parameters.prompt_record.as_dict(),
-        "max_length": parameters.max_length,
         "document_words": parameters.document_words,
-        "tokens_per_batch": parameters.tokens_per_batch,
         "least_words": parameters.least_words,
         "queries": parameters.generate,
         "seed": inputs.recipe.seed,

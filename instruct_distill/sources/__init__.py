@@ -13,6 +13,7 @@ SOURCES = Registry(
         "collection",
         "document_store",
         "fingerprint",
+        "item_files",
         "parameters",
         "qrels",
         "queries",

@@ -1,6 +1,7 @@
 """Scores of a real small model for the lists of TREC DL 2019 and 2020: how likely is the query?
 
-    INSTRUCT_DISTILL_DATA=FOLDER torchrun --nproc_per_node 2 scripts/benchmarks/dl_scores.py --scores FILE
+    export INSTRUCT_DISTILL_DATA=FOLDER ACCELERATE_USE_CPU=true OMP_NUM_THREADS=1
+    torchrun --nproc_per_node 2 scripts/benchmarks/dl_scores.py --scores FILE
 
 Every query of both years with its BM25 top 100 is asked with the library's strategy ``query_generation``:
 9,700 prompts of about 150 tokens, a quarter of an hour on two cores. The file is a label file: what is in it

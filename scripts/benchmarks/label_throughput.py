@@ -107,11 +107,12 @@ def random_t5(shape: dict[str, int], tokenizer: Any) -> Any:
         decoder_start_token_id=0,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=False,
         **shape,
     )
     make: Any = T5ForConditionalGeneration
-    return make(T5Config(**settings)).eval()
+    model = make(T5Config(**settings)).eval()
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    return model
 
 
 def make_decisive(model: Any, engine: LocalEngine, lists: Sequence[CandidateTexts]) -> None:
@@ -125,7 +126,8 @@ def make_decisive(model: Any, engine: LocalEngine, lists: Sequence[CandidateText
     first, second = (continuation[0] for continuation in answers.continuations)
     prompts = engine.encoder.encode(pairs_of(lists))
     with torch.inference_mode():
-        states = engine.model.answer_rows(pad(prompts, engine.model.pad_id, engine.model.device), answers)
+        batch = pad(prompts, engine.model.pad_id, engine.model.device)
+        states = engine.model.answer_rows(batch, answers)
         centred = states - states.mean(dim=0)
         direction = torch.linalg.svd(centred, full_matrices=False).Vh[0]
         # what all states share is taken out of it, or one answer would always win

@@ -8,6 +8,7 @@ from torch import nn
 from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
 from instruct_distill.models import unpadded_t5
+from instruct_distill.models.batch import pad
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.unpadded_t5 import can_decode, decode
 
@@ -114,9 +115,9 @@ def test_training_and_asking_agree() -> None:
     """Two ways through one model: with gradients transformers' own, without them this one."""
     model = EncoderDecoder(model_of("flan-t5"), 0).eval()
     decoder_ids = torch.tensor([[0, 7]] * 6)
-    with_graph = model._decode(prompts(), decoder_ids)
+    with_graph = model._decode(pad(prompts(), 0, model.device), decoder_ids)
     assert with_graph.requires_grad
     with torch.no_grad():
-        asked = model._decode(prompts(), decoder_ids)
+        asked = model._decode(pad(prompts(), 0, model.device), decoder_ids)
     torch.testing.assert_close(asked, with_graph.detach(), atol=2e-5, rtol=0)
     assert not torch.equal(asked, with_graph.detach())  # else the shorter way was not taken

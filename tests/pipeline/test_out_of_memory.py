@@ -39,7 +39,8 @@ def test_the_keys_of_the_stage_are_named_with_their_values(recipe: Recipe, fill:
     ):
         fill()
     message = str(caught.value)
-    assert "training.tokens_per_micro_batch (1234), student.max_length (128)" in message
+    assert "training.tokens_per_micro_batch (1234), training.gradient_checkpointing (False), " in message
+    assert "student.max_length (128)" in message
     assert "recipes/launch/deepspeed-zero3-offload.yaml (or fsdp2.yaml)" in message
     assert "long advice" not in message
 
@@ -48,7 +49,7 @@ def test_the_keys_of_the_stage_are_named_with_their_values(recipe: Recipe, fill:
     ("stage", "expected"),
     [
         ("retrieve", "candidates.depth (5)"),
-        ("label", "teacher.tokens_per_batch (8192), teacher.max_length (192)"),
+        ("label", "teacher.tokens_per_batch (4096), teacher.max_length (192)"),
         ("evaluate", "student.tokens_per_batch (4096)"),
     ],
 )

@@ -18,6 +18,7 @@ from instruct_distill.query_writing.files import read_written
 from instruct_distill.query_writing.parameters import TrainingQueriesParameters
 from instruct_distill.recipe import Recipe
 from instruct_distill.sources import open_collection
+from tests.conftest import ServedModel
 from tests.query_writing.test_writing import WritingEngine
 
 WORDS = ["ferry", "chain", "tomato", "tide", "hinge", "lamp", "stove", "violin", "kite", "bread"]
@@ -51,7 +52,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> WritingEngine:
     stub = WritingEngine(lambda i: "" if i in (1, 5) else f"Question: number of {WORDS[i]} things")
 
     def load(parameters: TrainingQueriesParameters) -> write.Writer:
-        return write.Writer(stub, "abc", "fp32")
+        return write.Writer(stub, {"revision": "abc"})
 
     monkeypatch.setattr(write, "load_writer", load)
     return stub
@@ -154,6 +155,20 @@ def test_a_model_writes(content: dict[str, Any], tiny_llama: Path) -> None:
     recipe = Recipe.from_dict({**content, "queries": queries})
     distill(recipe, until="write")
     assert len(read_written(recipe.folder / "queries.jsonl")) == 4
+
+
+def test_a_served_model_writes(content: dict[str, Any], served_llama: ServedModel, tiny_llama: Path) -> None:
+    plain = {"template": "{passage}\n\nQuestion:", "chat": False}
+    found = []
+    for name, writer in (
+        ("local", {"model": str(tiny_llama), "dtype": "fp32"}),
+        ("served", {"model": served_llama.model, "server": {"url": served_llama.url}}),
+    ):
+        queries = {"generate": 4, "least_words": 2, "prompt": plain, **writer}
+        recipe = Recipe.from_dict({**content, "name": name, "queries": queries})
+        distill(recipe, until="write")
+        found.append(read_written(recipe.folder / "queries.jsonl"))
+    assert found[0] == found[1]
 
 
 def test_the_whole_path_without_a_task(

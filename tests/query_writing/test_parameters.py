@@ -37,6 +37,11 @@ def test_the_prompt_is_a_name_or_a_record() -> None:
         ({"generate": 5}, "'generate' needs a 'model' that writes the queries"),
         ({"generate": 5, "model": "w", "sample": 3}, "have no split or sample"),
         ({"generate": 5, "model": "w", "split": "train"}, "have no split or sample"),
+        ({"server": {"url": "http://x/v1"}}, "server: for written queries only"),
+        (
+            {"generate": 5, "model": "w", "revision": "main", "server": {"url": "http://x/v1"}},
+            "revision: a server has one revision of its model",
+        ),
         ({"generate": 0, "model": "w"}, "queries.generate: input should be greater than 0"),
         ({"generate": 5, "model": "w", "prompt": "pointwise-passage"}, "does not fit queries.generate"),
         ({"generate": 5, "model": "w", "prompt": "pairwise-passage"}, "it shows 2 document"),
@@ -67,4 +72,14 @@ def test_a_smaller_section() -> None:
 
 
 def test_the_writer_is_a_needed_file() -> None:
-    assert "./no/model" in recipe({"generate": 5, "model": "./no/model"}).needed_files()
+    written = {"generate": 5, "model": "./no/model"}
+    assert "./no/model" in recipe(written).needed_files()
+    assert "./no/model" not in recipe({**written, "server": {"url": "http://x/v1"}}).needed_files()
+
+
+def test_how_a_server_is_asked_changes_no_query() -> None:
+    server = {"url": "http://x/v1", "concurrency": 4}
+    one = recipe({"generate": 5, "model": "w", "server": server}).queries
+    other = recipe({"generate": 5, "model": "w", "server": {**server, "url": "http://y/v1", "retries": 1}})
+    assert one.settings == other.queries.settings
+    assert one.settings != recipe({"generate": 5, "model": "w"}).queries.settings

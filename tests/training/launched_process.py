@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from instruct_distill.errors import InputError
+from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.models.loading import load_model
 from instruct_distill.records import Document, Query
 from instruct_distill.student_folder import StudentRecord, write_student
@@ -54,6 +54,23 @@ def dying_after(steps: int) -> Any:
     return dying
 
 
+def poisoned_after(steps: int) -> Any:
+    """A gradient that is NaN after some steps, of a loss that is finite."""
+    whole, left = loop.add_gradient, iter(range(steps))
+
+    def poisoned(updater: Any, encoder: Any, lists: Any, loss: Any, **kwargs: Any) -> Any:
+        good = next(left, None) is not None
+        return whole(
+            updater,
+            encoder,
+            lists,
+            loss if good else lambda scores, target: loss(scores, target) + (0 * scores).abs().sqrt().sum(-1),
+            **kwargs,
+        )
+
+    return poisoned
+
+
 def run(job: dict[str, Any], folder: Path) -> None:
     """Do one job of the file: see test_launch.py for its keys."""
     here = folder / job["name"]
@@ -70,6 +87,8 @@ def run(job: dict[str, Any], folder: Path) -> None:
         without_dropout(loaded.model)
         if "stop_after" in job:
             loop.add_gradient = dying_after(job["stop_after"])
+        if "poison_after" in job:
+            loop.add_gradient = poisoned_after(job["poison_after"])
         if "first_process" in job:
             kept = slice(job["first_process"]) if rank == 0 else slice(job["first_process"], None)
             loop.own_share = lambda batch: batch[kept]
@@ -102,7 +121,7 @@ def run(job: dict[str, Any], folder: Path) -> None:
             check_probe(here / "student", trained.probe)
     except KeyboardInterrupt:
         found = {"stopped": True}
-    except InputError as error:
+    except (InputError, NonFiniteScoreError) as error:
         found = {"error": str(error)}
     finally:
         loop.add_gradient, loop.own_share = whole, share

@@ -43,6 +43,7 @@ TWO: list[tuple[str, str, dict[str, Any]]] = [
     ("uneven-zero3", "deepspeed-zero3", {"first_process": 1}),
     ("uneven-fsdp2", "fsdp2", {"first_process": 1}),
 ]
+POISONED = ["deepspeed-zero2", "deepspeed-zero2-offload", "deepspeed-zero3", "fsdp2"]
 STEPS = 4
 
 
@@ -169,6 +170,8 @@ def one(
     jobs.add("t5-zero3", tiny_tied_t5, file="deepspeed-zero3")
     jobs.add("resumed", tiny_llama, file="deepspeed-zero3", stop_after=3)
     jobs.add("resumed", tiny_llama, file="deepspeed-zero3")
+    for file in POISONED:
+        jobs.add(f"poisoned-{file}", tiny_llama, file=file, poison_after=2)
     jobs.add("bf16", tiny_llama, dtype="bf16")
     jobs.add("bf16-zero1", tiny_llama, file="deepspeed-zero1", dtype="bf16")
     jobs.add("bf16-fsdp2", tiny_llama, file="fsdp2", dtype="bf16")
@@ -244,6 +247,13 @@ def test_b27_a_resumed_launch_ends_with_the_same_weights(one: Jobs, two: Jobs) -
             assert torch.equal(weights[key], weight), key
 
 
+@pytest.mark.parametrize("file", POISONED)
+def test_b21_a_gradient_that_is_not_finite_stops_and_the_checkpoint_stands(one: Jobs, file: str) -> None:
+    name = f"poisoned-{file}"
+    assert re.match(r"step 3: loss \d\.\d+, gradient norm nan; .*stands", one.found(name)["error"])
+    assert [path.name for path in (one.folder / name / "checkpoints").iterdir()] == ["step-2"]
+
+
 def test_a_checkpoint_of_another_kind_of_launch_is_refused(two: Jobs) -> None:
     error = two.found("refused", rank=1)["error"]
     assert re.search("of the kind fsdp2 with 2 processes; this one is plain with 2.*remove", error)
@@ -257,7 +267,7 @@ def test_bf16_is_computed_with_float32_masters(one: Jobs, tiny_llama: Path) -> N
             found = one.weights(name)[key]
             assert found.dtype == torch.bfloat16
             moved = float((weight.float() - start[key.removeprefix("model.")]).norm())
-            assert float((found.float() - weight.float()).norm()) < 0.2 * moved, key
+            assert float((found.float() - weight.float()).norm()) <= 0.2 * moved, key
 
 
 def test_b32_the_folder_is_complete(one: Jobs, two: Jobs) -> None:

@@ -42,12 +42,9 @@ def test_accelerate_understands_it(
     found = launch_environment(name, 2 if name.startswith("multi") else 1)
     for key, value in found.items():
         monkeypatch.setenv(key, value)
-    zero = "ACCELERATE_DEEPSPEED_"
-    stage, optimizer, weights = (
-        found.get(f"{zero}{key}")
-        for key in ("ZERO_STAGE", "OFFLOAD_OPTIMIZER_DEVICE", "OFFLOAD_PARAM_DEVICE")
-    )
-    assert (launched_with(), stage, optimizer, weights) == EXPECTED[name]
+    keys = ("ZERO_STAGE", "OFFLOAD_OPTIMIZER_DEVICE", "OFFLOAD_PARAM_DEVICE")
+    settings = [found.get(f"ACCELERATE_DEEPSPEED_{key}") for key in keys]
+    assert (launched_with(), *settings) == EXPECTED[name]
     assert found["ACCELERATE_MIXED_PRECISION"] == "no"  # the recipe decides
     assert found.get("ACCELERATE_DEEPSPEED_ZERO3_INIT", "false") == "false"
     assert (found.get("ACCELERATE_USE_CPU", "False").lower() == "true") == (name == "cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,8 +42,8 @@ def engine_config(parameters: TrainingParameters, dtype: torch.dtype) -> dict[st
     # the micro-batches of a step are counted here: DeepSpeed is told which is the last
     config.pop("train_batch_size", None)
     config["train_micro_batch_size_per_gpu"] = 1
-    for name, wanted in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        config.setdefault(name, {}).setdefault("enabled", dtype == wanted)
+    for name in ("bf16", "fp16"):
+        config.setdefault(name, {}).setdefault("enabled", "auto")
     config.setdefault("gradient_clipping", "auto")
     zero = config["zero_optimization"]
     zero["stage3_gather_16bit_weights_on_model_save"] = True
@@ -98,28 +99,27 @@ class DeepSpeedUpdater(ShardedUpdater):
         except ImportError:
             raise MissingExtraError("deepspeed", "deepspeed") from None
         if self.device.type == "cpu":
-            # its own all-reduce in shared memory would be compiled now, by a compiler that may not be there;
-            # PyTorch's gloo does the same
+            # its own all-reduce in shared memory would be compiled now, by a compiler that may not be there
             deepspeed.ops.__compatible_ops__ = {}
 
         config = engine_config(parameters, dtype)
         self._stage = int(config["zero_optimization"]["stage"])
         self.kind = f"deepspeed-zero{self._stage}"
         optimizer = torch.optim.AdamW(
-            [parameter for parameter in self._wrapped.parameters() if parameter.requires_grad],
+            [parameter for parameter in self._model.parameters() if parameter.requires_grad],
             lr=parameters.learning_rate,
             weight_decay=parameters.weight_decay,
             fused=True,
         )
         self._engine: Any
         self._engine, *_ = deepspeed.initialize(
-            model=self._wrapped, optimizer=optimizer, config=config, dist_init_required=False
+            model=self._model, optimizer=optimizer, config=config, dist_init_required=False
         )
         if self._stage == 3:
             # the output layer's weight is used by the model itself, in float32, and not by its own layer
-            head = self._wrapped.model.get_output_embeddings()
-            for parameter in head.parameters():
-                deepspeed.zero.register_external_parameter(self._wrapped, parameter)
+            head = self._model.model.get_output_embeddings()
+            for parameter in () if head is None else head.parameters():
+                deepspeed.zero.register_external_parameter(self._model, parameter)
 
     def forward(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`Updater`."""
@@ -132,11 +132,13 @@ class DeepSpeedUpdater(ShardedUpdater):
         self._engine.backward((scores * gradient).sum() * self._state.num_processes)
 
     def step(self, rate: float) -> float:
-        """See :class:`Updater`; the weights are changed before the norm is known."""
+        """See :class:`Updater`; the norm is known when the weights have been changed."""
         for group in self._engine.optimizer.param_groups:
             group["lr"] = rate
         self._engine.step()
-        return float(self._engine.get_global_grad_norm())
+        # a gradient that is not finite is passed over in silence, or its norm is given as -1
+        norm = float(self._engine.get_global_grad_norm())
+        return norm if self._engine.was_step_applied() and norm >= 0 else math.nan
 
     def save(self, folder: Path) -> None:
         """See :class:`Updater`; each process writes its part."""
@@ -161,10 +163,10 @@ class DeepSpeedUpdater(ShardedUpdater):
             return gathered or {}
         if not self._state.is_main_process:
             return {}
-        return {name: weight.detach().cpu().clone() for name, weight in self._wrapped.named_parameters()}
+        return {name: weight.detach().cpu().clone() for name, weight in self._model.named_parameters()}
 
     def free(self) -> None:
         """See :class:`ShardedUpdater`."""
         self._engine.destroy()
-        del self._engine, self._wrapped
+        del self._engine
         gc.collect()

@@ -52,7 +52,7 @@ class FsdpUpdater(ShardedUpdater):
         if not torch.distributed.is_initialized():
             raise InputError("FSDP was launched without processes: use accelerate launch or torchrun")
         dtype: torch.dtype = model.model.dtype
-        for parameter in self._wrapped.parameters():
+        for parameter in self._model.parameters():
             if parameter.requires_grad and dtype != torch.float64:
                 parameter.data = parameter.data.float()
         self._whole_gradients = not plugin.reshard_after_forward
@@ -66,10 +66,10 @@ class FsdpUpdater(ShardedUpdater):
             ),
         }
         layers = set(plugin.transformer_cls_names_to_wrap or model.model._no_split_modules or ())
-        for module in list(self._wrapped.modules()):
+        for module in list(self._model.modules()):
             if type(module).__name__ in layers:
                 fully_shard(module, **settings)
-        self._root: Any = fully_shard(self._wrapped, **settings)
+        self._root: Any = fully_shard(self._model, **settings)
         self._clip = parameters.clip
         self._optimizer = torch.optim.AdamW(
             self._named.values(),
@@ -80,7 +80,7 @@ class FsdpUpdater(ShardedUpdater):
 
     @property
     def _named(self) -> dict[str, torch.nn.Parameter]:
-        return {name: weight for name, weight in self._wrapped.named_parameters() if weight.requires_grad}
+        return {name: weight for name, weight in self._model.named_parameters() if weight.requires_grad}
 
     def forward(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`Updater`."""
@@ -125,7 +125,7 @@ class FsdpUpdater(ShardedUpdater):
     def gather(self) -> Mapping[str, torch.Tensor]:
         """See :class:`ShardedUpdater`."""
         gathered = {}
-        for name, weight in self._wrapped.named_parameters():
+        for name, weight in self._model.named_parameters():
             whole = weight.full_tensor() if isinstance(weight, DTensor) else weight
             if self._state.is_main_process:
                 gathered[name] = whole.detach().cpu().clone()
@@ -133,5 +133,5 @@ class FsdpUpdater(ShardedUpdater):
 
     def free(self) -> None:
         """See :class:`ShardedUpdater`."""
-        del self._root, self._wrapped, self._optimizer
+        del self._root, self._optimizer
         gc.collect()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
+from instruct_distill.errors import InputError
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.training.processes import process_state
 from instruct_distill.training.updates.skeleton import fill, skeleton
@@ -14,20 +15,28 @@ from instruct_distill.training.updates.updater import Updater
 
 
 class ShardedUpdater(Updater):
-    """Trains a model of its own around the student's transformers model, and fills a new one at the end.
+    """Changes the student into what a launch makes of it, and back at the end.
 
     Args:
-        model: the student. After :meth:`finish` its transformers model is another object: with the trained
-            weights on the CPU in the main process, without memory in the others.
+        model: the student. While it is trained its classes, hooks and parameters are the launch's. After
+            :meth:`finish` it is what it was: with the trained weights, on the CPU, in the main process, and
+            without memory for weights in the others.
+
+    Raises:
+        InputError: the weights are quantised.
     """
 
     in_lockstep = True
 
     def __init__(self, model: AnswerModel) -> None:
-        self._student = model
+        if not all(parameter.is_floating_point() for parameter in model.parameters()):
+            raise InputError(
+                "quantised weights (student.lora.quantize) cannot be spread over processes; launch with "
+                "recipes/launch/gpu.yaml or multi-gpu.yaml"
+            )
+        self._model = model
         self._state = process_state()
-        self._trained = skeleton(model.model)
-        self._wrapped: AnswerModel = type(model)(model.model, model.pad_id)
+        self._before = skeleton(model)
 
     @property
     def device(self) -> torch.device:
@@ -48,6 +57,7 @@ class ShardedUpdater(Updater):
         weights = self.gather()
         self.free()
         if self._state.is_main_process:
-            prefix = "model."  # of the transformers model in the one that is trained
-            fill(self._trained, {name.removeprefix(prefix): weight for name, weight in weights.items()})
-        self._student.model = self._trained
+            fill(self._before, weights)
+        # FSDP has changed the class too
+        self._model.__class__ = type(self._before)
+        self._model.__dict__ = self._before.__dict__
