@@ -264,15 +264,20 @@ def test_tied_weights_are_spread_and_gathered(one: Jobs, two: Jobs) -> None:
     assert_same(one, "t5-zero3", one, "t5")
     assert_same(two, "t5-all-auto", one, "t5")
     assert_same(two, "t5-fsdp2", one, "t5")
-    assert "shared.weight" in one.weights("t5")
-    assert "lm_head.weight" not in one.weights("t5")
+    assert "model.shared.weight" in one.weights("t5")
+    assert "model.lm_head.weight" not in one.weights("t5")
 
 
 def test_b32_lora_is_spread_and_gathered(one: Jobs, two: Jobs, tiny_llama: Path) -> None:
     """What is written are the matrices; the worker has loaded them again, and compared scores."""
     for name in ("lora-all-auto", "lora-fsdp2"):
         assert_same(two, name, one, "lora")
-    for jobs, name in ((two, "lora-all-auto"), (two, "lora-fsdp2"), (one, "bf16-lora-zero3"), (one, "bf16-lora-fsdp2")):
+    for jobs, name in (
+        (two, "lora-all-auto"),
+        (two, "lora-fsdp2"),
+        (one, "bf16-lora-zero3"),
+        (one, "bf16-lora-fsdp2"),
+    ):
         written = load_file(jobs.folder / name / "student" / "adapter_model.safetensors")
         assert all(weight.abs().max() > 0 for weight in written.values())
         start = load_file(tiny_llama / "model.safetensors")
