@@ -11,7 +11,9 @@ import contextlib
 import json
 import math
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,8 +224,8 @@ class LabelStore:
         self.chunks = [tuple(chunk) for chunk in chunks]
         self.rank, self.processes = rank, processes
         self._own = self.path if processes == 1 else self._shard(rank)
-        self._chunk_of = {query_id: i for i, chunk in enumerate(self.chunks) for query_id in chunk}
-        self._row_of = {query_id: row for row, query_id in enumerate(self._chunk_of)}
+        self._chunk_of_row = array("q", (i for i, chunk in enumerate(self.chunks) for _ in chunk))
+        self._row_of = {query_id: row for row, query_id in enumerate(chain.from_iterable(self.chunks))}
         self._read: dict[Path, tuple[int, int]] = {}
         self._done: set[int] = set()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -261,7 +263,7 @@ class LabelStore:
             return
         files = [file for file in [self.path, *shards] if file.exists()]
         # of every query the file and the first and last byte: a label is in memory while it is copied
-        places = np.zeros((len(self._chunk_of), 3), dtype=np.int64)
+        places = np.zeros((len(self._row_of), 3), dtype=np.int64)
         for number, file in enumerate(files):
             for query_id, start, end in label_lines(file):
                 if query_id in self._row_of:
@@ -276,6 +278,11 @@ class LabelStore:
                 target.write(sources[number].read(end - start))
         for shard in shards:
             shard.unlink()
+
+    def _chunk_of(self, query_id: str) -> int | None:
+        """Return the number of a query's chunk; None for one that is in none."""
+        row = self._row_of.get(query_id)
+        return None if row is None else self._chunk_of_row[row]
 
     def _shard(self, rank: int) -> Path:
         return self.path.with_name(f"{self.path.name}.process-{rank}")
@@ -293,11 +300,11 @@ class LabelStore:
                     keep = end
                     continue
                 query_id = from_record(record, f"{self._own} line {number}").query_id
-                if query_id not in self._chunk_of:
+                chunk = self._chunk_of(query_id)
+                if chunk is None:
                     raise InputError(
                         f"{self._own} line {number}: query {query_id!r} is not in the candidate file"
                     )
-                chunk = self._chunk_of[query_id]
                 if not missing and chunk not in whole:
                     missing = set(self.chunks[chunk])
                 if query_id not in missing:
@@ -348,10 +355,11 @@ class LabelStore:
                     self._read[file] = number, end
                     continue
                 query_id = str(record.get("query_id"))
-                if query_id not in self._chunk_of:
+                here = self._chunk_of(query_id)
+                if here is None:
                     continue
-                if self._chunk_of[query_id] != chunk:
-                    chunk = self._chunk_of[query_id]
+                if here != chunk:
+                    chunk = here
                     missing = set(self.chunks[chunk])
                 missing.discard(query_id)
                 if not missing:

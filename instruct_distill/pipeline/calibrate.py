@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.pipeline.plan_sample import Measured
 from instruct_distill.pipeline.teacher import load_teacher
+from instruct_distill.pipeline.write import load_writer
+from instruct_distill.query_writing.writing import QUERY_TOKENS
 from instruct_distill.recipe import Recipe
 from instruct_distill.records import ListLabel
 from instruct_distill.teachers.labelling import CandidateTexts
@@ -70,6 +72,29 @@ def calibrate(
         gc.collect()
     train, evaluate = _student(recipe, teacher.labels, student, lists)
     return Seconds(str(own_device()), label, train, evaluate)
+
+
+def calibrate_writing(recipe: Recipe, writer: Measured) -> tuple[str, float | None]:
+    """Load the model that writes queries, and let it write some.
+
+    Args:
+        recipe: what will be run.
+        writer: its prompts over some documents; there is at least one.
+
+    Returns:
+        the device, and the seconds a query; None for a model behind a server, which is not asked.
+
+    Raises:
+        InputError: the model cannot be loaded.
+    """
+    from instruct_distill.models.loading import own_device
+
+    if recipe.queries.server is not None:
+        return "", None
+    engine = load_writer(recipe.queries).engine
+    return str(own_device()), _asking(
+        lambda questions: engine.generate(questions, QUERY_TOKENS), writer, recipe.seed
+    )
 
 
 def _ask(engine: Engine, strategy: Strategy) -> Callable[[Sequence[Question]], Any]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import TeacherRun
-from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate
+from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate, calibrate_writing
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.plan_sample import (
     Measured,
@@ -64,19 +64,19 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
     Args:
         recipe: what will be run.
         measure: load the models, measure some prompts on this device, and add the hours; models that are not
-            on this machine are downloaded.
+            on this machine are downloaded. Before queries are written, that is the hours of writing alone.
 
     Raises:
-        InputError: a collection cannot be read; or ``measure`` without candidates.
+        InputError: a collection cannot be read; or ``measure`` without candidates or queries to be written.
     """
     inputs = Inputs(recipe)
     strategy = strategy_of(recipe.teacher, inputs.context())
     retrieved = (recipe.folder / "retrieve.done.json").exists()
-    if measure and not retrieved:
+    if measure and not retrieved and recipe.queries.generate is None:
         raise InputError(
             "hours are measured on the real candidates: run 'instruct-distill retrieve RECIPE' first"
         )
-    lines, counts = _counted(inputs, strategy, retrieved)
+    lines, counts = _counted(inputs, strategy, retrieved, measure)
     if retrieved:
         lines += _measured(inputs, strategy, counts, measure)
     else:
@@ -86,7 +86,9 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[str], _Counts]:
+def _counted(
+    inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool
+) -> tuple[list[str], _Counts]:
     recipe, teacher = inputs.recipe, inputs.recipe.teacher
     if retrieved:
         lengths = [inputs.candidates.count(query.query_id) for query in inputs.queries]
@@ -100,7 +102,7 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[
     documents = recipe.training.epochs * sum(per_list)
     lines = [
         f"{recipe.name}: {recipe.folder}",
-        *_written(inputs, retrieved),
+        *_written(inputs, retrieved, measure),
         f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
         f"label     {prompts:,} prompts by {teacher.model or teacher.kind} ({teacher.kind})",
         f"train     {steps:,} optimizer steps, {documents:,} documents",
@@ -119,22 +121,30 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[
     return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)
 
 
-def _written(inputs: Inputs, done: bool) -> list[str]:
-    """What a model is asked for queries, where it writes them."""
+def _written(inputs: Inputs, done: bool, measure: bool) -> list[str]:
+    """What a model is asked for queries, where it writes them, and how long that takes."""
     queries = inputs.recipe.queries
     if queries.generate is None:
         return []
     if done:
         return [f"write     done: {len(inputs.queries):,} queries by {queries.model}"]
-    return [
+    writer = measure_writer(queries, drawn_documents(inputs), seed=inputs.recipe.seed, download=measure)
+    lines = [
         f"write     {queries.generate:,} prompts by {queries.model} (one more for each that is replaced)",
-        _token_line(
-            "write",
-            queries.generate,
-            measure_writer(queries, drawn_documents(inputs), seed=inputs.recipe.seed),
-            f"up to {QUERY_TOKENS} are written after each",
-        ),
+        _token_line("write", queries.generate, writer, f"up to {QUERY_TOKENS} are written after each"),
     ]
+    if measure:
+        if writer.missing or not writer.questions:
+            raise InputError(f"nothing could be measured: {writer.missing or 'no document is long enough'}")
+        device, seconds = calibrate_writing(inputs.recipe, writer)
+        lines.append(
+            "hours     write not known (a server's: it is not asked)"
+            if seconds is None
+            else f"hours     write {queries.generate * seconds / 3600:.2f}, by one process on {device} "
+            f"({PROMPTS} prompts measured: a query takes {1000 * seconds:.0f} ms); those of the other stages "
+            "are measured once the candidates are there"
+        )
+    return lines
 
 
 def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool) -> list[str]:

@@ -139,11 +139,15 @@ def measure_student(
 
 
 def measure_writer(
-    parameters: TrainingQueriesParameters, documents: Iterable[Document], *, seed: int
+    parameters: TrainingQueriesParameters,
+    documents: Iterable[Document],
+    *,
+    seed: int,
+    download: bool = False,
 ) -> Measured:
     """Tokenise the prompts by which queries are written from some documents."""
     try:
-        counter, weights = _counter(parameters, parameters.prompt_record, 1, seed, download=False)
+        counter, weights = _counter(parameters, parameters.prompt_record, 1, seed, download)
     except InputError as error:
         return Measured(missing=str(error))
     some = islice(documents, min(parameters.generate or 0, _WRITTEN))

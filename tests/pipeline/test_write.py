@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,19 @@ def test_plan_counts_what_is_to_be_written(
     assert "(up to 40 are written after each; " in tokens
     distill(Recipe.from_dict(content), until="retrieve")
     assert plan_of(Recipe.from_dict(content)).split("\n")[1] == "write     done: 4 queries by stub"
+
+
+def test_plan_measures_how_long_writing_takes(content: dict[str, Any], tiny_llama: Path) -> None:
+    real = {**content, "queries": {**content["queries"], "model": str(tiny_llama), "dtype": "fp32"}}
+    hours = plan_of(Recipe.from_dict(real), measure=True).split("\n")[3]
+    assert re.fullmatch(
+        r"hours     write \d+\.\d\d, by one process on cpu \(20 prompts measured: a query takes \d+ ms\); "
+        "those of the other stages are measured once the candidates are there",
+        hours,
+    )
+    short = {**real, "queries": {**real["queries"], "least_words": 50}}
+    with pytest.raises(InputError, match="nothing could be measured: no document is long enough"):
+        plan_of(Recipe.from_dict(short), measure=True)
 
 
 def test_a_model_writes(content: dict[str, Any], tiny_llama: Path) -> None:
