@@ -102,8 +102,9 @@ def _different_answers(model: DecoderOnly, prompts: Sequence[Sequence[int]], ans
     groups = [PrefixGroup(len(prompt) // 3, [i, count + i]) for i, prompt in enumerate(prompts)]
     plain = model(asked, answers).float()
     shared = torch.empty_like(plain)
+    one_batch = 2 * len(asked) * max(map(len, asked))  # so that short prefixes stand beside long ones
     try:
-        for rows, logits in answers_by_group(model, asked, groups, answers, sum(map(len, asked))):
+        for rows, logits in answers_by_group(model, asked, groups, answers, one_batch):
             shared[rows] = logits.float()
     except Exception as error:  # of many types, by what the model's code cannot do
         return f"{type(error).__name__}: {str(error)[:200]}"
