@@ -32,6 +32,10 @@ Prompts = Sequence[Sequence[int]]
 _BATCHES_PER_GROUP = 4
 """A group is computed in at least about this many batches of prompts of like length: less padding."""
 
+_SMALLEST = {"cpu": 640, "cuda": 2048}
+"""Tokens of a batch where a group is that large: each batch costs a sum over all weights' gradients, and matrix
+products are slow below."""
+
 _CPU_BATCH = 640
 """Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
 
@@ -112,7 +116,8 @@ def add_gradient(
     lengths = [[len(prompt) for prompt in each] for each in prompts]
     per_batch = tokens_per_micro_batch
     if not updater.in_lockstep:
-        per_batch //= _BATCHES_PER_GROUP
+        smallest = _SMALLEST.get(updater.device.type, _SMALLEST["cuda"])
+        per_batch = max(per_batch // _BATCHES_PER_GROUP, min(per_batch, smallest))
         if updater.device.type == "cpu":
             per_batch = min(per_batch, _CPU_BATCH)
     parts = []
