@@ -36,7 +36,9 @@ CORE = [
 ]
 GGUF = ["gguf>=0.17"]
 HTTP = ["anyio>=4", "openai>=1.109"]
+DEEPSPEED = ["deepspeed>=0.18; sys_platform == 'linux'"]
 QLORA = ["bitsandbytes>=0.46"]
+ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.3"]
 SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]
 INTEGRATIONS = {
     "pyterrier": ["python-terrier>=1.0"],
@@ -51,7 +53,9 @@ DEV = [
     "httpx>=0.27",
     "mkdocs-material>=9.5",
     "sentence-transformers>=5",
+    *DEEPSPEED,
     *HTTP,
+    *ONNX,
     *SERVE,
     "import-linter>=2.5",
     "ir-measures>=0.4",
@@ -78,8 +82,10 @@ setup(
     },
     install_requires=CORE,
     extras_require={
+        "deepspeed": DEEPSPEED,
         "gguf": GGUF,
         "http": HTTP,
+        "onnx": ONNX,
         "qlora": QLORA,
         "serve": SERVE,
         **INTEGRATIONS,

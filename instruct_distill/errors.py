@@ -36,6 +36,10 @@ class ServerError(InstructDistillError):
     """A server does not answer, or not as it should, however often it is asked."""
 
 
+class MemoryShortageError(InstructDistillError, MemoryError):
+    """The memory of the GPU, or of the machine, is not enough for what the recipe asks."""
+
+
 class MissingExtraError(InstructDistillError, ImportError):
     """An optional package is needed and not installed.
 

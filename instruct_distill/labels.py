@@ -118,15 +118,20 @@ def header_line(fingerprint: Mapping[str, Any]) -> str:
     return json.dumps({"labels": FORMAT, "fingerprint": fingerprint}, ensure_ascii=False) + "\n"
 
 
-def _complete_lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _complete_lines(path: Path, lines: int = 0, end: int = 0) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yield (line number, end offset, object) of every complete line; a torn last line is passed over.
+
+    Args:
+        path: the file.
+        lines: lines that are left out, since they were read before.
+        end: the end offset of the last one of these.
 
     Raises:
         InputError: a line other than a torn last one is no JSON object.
     """
     with open(path, "rb") as stream:
-        end = 0
-        for number, raw in enumerate(stream, start=1):
+        stream.seek(end)
+        for number, raw in enumerate(stream, start=lines + 1):
             if not raw.endswith(b"\n"):
                 return
             end += len(raw)
@@ -219,9 +224,11 @@ class LabelStore:
         self._own = self.path if processes == 1 else self._shard(rank)
         self._chunk_of = {query_id: i for i, chunk in enumerate(self.chunks) for query_id in chunk}
         self._row_of = {query_id: row for row, query_id in enumerate(self._chunk_of)}
+        self._read: dict[Path, tuple[int, int]] = {}
+        self._done: set[int] = set()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._open_own()
-        self._done = self._finished_chunks()
+        self._read_new_chunks()
 
     def pending(self) -> list[int]:
         """Return the numbers of the chunks that this process has still to do."""
@@ -242,8 +249,9 @@ class LabelStore:
         self._done.add(chunk)
 
     def complete(self) -> bool:
-        """Whether every chunk is on the disk, whoever wrote it."""
-        self._done |= self._finished_chunks()
+        """Whether every chunk is on the disk, whoever wrote it; what was seen before is not read again."""
+        if len(self._done) < len(self.chunks):
+            self._read_new_chunks()
         return len(self._done) == len(self.chunks)
 
     def merge(self) -> None:
@@ -324,14 +332,28 @@ class LabelStore:
                 "(the old file is moved aside)"
             )
 
-    def _finished_chunks(self) -> set[int]:
-        there = bytearray(len(self._row_of))
+    def _read_new_chunks(self) -> None:
+        """Note the chunks that were finished since the last look, by any process.
+
+        A file is remembered up to its last whole chunk: what follows may be cut off by the process that it
+        belongs to, and be written anew.
+        """
         for file in [self.path, *self._shards()]:
             if not file.exists():
                 continue
-            for number, _, record in _complete_lines(file):
+            missing, chunk = set[str](), -1
+            for number, end, record in _complete_lines(file, *self._read.get(file, (0, 0))):
                 if number == 1:
                     self._compare(record, file)
-                elif (row := self._row_of.get(str(record.get("query_id")))) is not None:
-                    there[row] = 1
-        return {i for i, chunk in enumerate(self.chunks) if all(there[self._row_of[q]] for q in chunk)}
+                    self._read[file] = number, end
+                    continue
+                query_id = str(record.get("query_id"))
+                if query_id not in self._chunk_of:
+                    continue
+                if self._chunk_of[query_id] != chunk:
+                    chunk = self._chunk_of[query_id]
+                    missing = set(self.chunks[chunk])
+                missing.discard(query_id)
+                if not missing:
+                    self._done.add(chunk)
+                    self._read[file] = number, end

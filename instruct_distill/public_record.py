@@ -52,15 +52,15 @@ def check_base_model(record: StudentRecord, base_model: str | None) -> None:
     """Make sure that others can find what the student was made from.
 
     Raises:
-        InputError: it is a local path, which means nothing to anybody else; or an adapter, which is loaded with
-            its base model, has one that is no commit on the hub.
+        InputError: it is a local path, which means nothing to anybody else; or an adapter, which is loaded
+            with its base model, has one that is no commit on the hub.
     """
     if record.weights == "adapter":
         if base_model not in (None, record.base_model) or not _COMMIT.fullmatch(record.base_revision):
             raise InputError(
-                f"the student is an adapter on {record.base_model!r}: an adapter is published only where its base "
-                "is a commit of a hub model, which others load with it. Train with student.lora.save=merged to "
-                "publish a whole model"
+                f"the student is an adapter on {record.base_model!r}: an adapter is published only where its "
+                "base is a commit of a hub model, which others load with it. Train with "
+                "student.lora.save=merged to publish a whole model"
             )
         return
     if base_model is not None:

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
 from instruct_distill import recipe_text
 from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.errors import RecipeError
 from instruct_distill.evaluation.parameters import EvaluationParameters, TeacherRun
 from instruct_distill.files import read_lines, write_whole
+from instruct_distill.query_writing.parameters import TrainingQueriesParameters
 from instruct_distill.recipe_text import RecipeText
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 from instruct_distill.sources import check_prefix, open_collection
 from instruct_distill.sources.collection import Collection
-from instruct_distill.sources.parameters import QueriesParameters
 from instruct_distill.teachers.labelling import prompt_of, strategy_of
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context
@@ -45,7 +45,7 @@ class Recipe:
     """Sampling, order, dropout and intervals are functions of it."""
     collection: str
     """Where documents and queries come from, with its prefix, such as beir:FOLDER."""
-    queries: QueriesParameters = Field(default_factory=QueriesParameters)
+    queries: TrainingQueriesParameters = Field(default_factory=TrainingQueriesParameters)
     """The queries that are labelled and trained on."""
     qrels: str | None = None
     """Judgements for the teacher 'qrels', in place of the collection's."""
@@ -78,6 +78,17 @@ class Recipe:
         nothing = Context(qrels=lambda: None, query_ids=list)
         prompt_of(teacher, strategy_of(teacher, nothing))
         return teacher
+
+    @field_validator("teacher", "candidates")
+    @classmethod
+    def _knows_written_queries(cls, section: Any, info: ValidationInfo) -> Any:
+        queries = info.data.get("queries")
+        if queries is not None and queries.generate:
+            if getattr(section, "qrels", False):
+                raise ValueError("nobody judged the queries that a model writes ('queries.generate')")
+            if getattr(section, "method", None) == "given":
+                raise ValueError("the collection brings no lists for written queries; use method bm25")
+        return section
 
     @field_validator("evaluation")
     @classmethod
@@ -161,7 +172,7 @@ class Recipe:
         return dataclasses.replace(
             self,
             name=f"{self.name}-smoke",
-            queries=dataclasses.replace(self.queries, sample=min(self.queries.sample or 8, 8)),
+            queries=self.queries.smaller(8),
             candidates=dataclasses.replace(self.candidates, depth=min(self.candidates.depth, 5)),
             training=dataclasses.replace(
                 self.training, epochs=min(self.training.epochs, 1), lists_per_step=4
@@ -180,7 +191,9 @@ class Recipe:
         for collection in collections:
             prefix, _, location = collection.partition(":")
             named.append(location if location and prefix != "irds" else None)
-        for model in (None if self.teacher.server else self.teacher.model, self.student.model):
+        teacher = None if self.teacher.server else self.teacher.model
+        writer = None if self.queries.server else self.queries.model
+        for model in (writer, teacher, self.student.model):
             named.append(
                 model if model and (model.endswith(".gguf") or model.startswith((".", "/"))) else None
             )

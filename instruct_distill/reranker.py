@@ -16,6 +16,7 @@ from instruct_distill.inference.score_rules import ScoreRule, student_score
 from instruct_distill.inference.windows import windows_of
 from instruct_distill.known_rerankers import Usage
 from instruct_distill.models.loading import LoadedModel, load_model
+from instruct_distill.models.onnx import is_onnx, load_onnx
 from instruct_distill.models.precision import dtype_name
 from instruct_distill.probability import Calibration, probabilities
 from instruct_distill.prompts.encoder import PromptEncoder
@@ -120,7 +121,9 @@ class Reranker:
         check_weights(folder, name)
         devices = device if isinstance(device, (list, tuple)) else [device]
         copies = [
-            load_model(
+            load_onnx(folder, name)
+            if is_onnx(folder)
+            else load_model(
                 folder,
                 dtype=dtype,
                 device=None if each is None else torch.device(each),

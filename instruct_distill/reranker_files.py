@@ -6,6 +6,7 @@ import os
 
 from instruct_distill.errors import InputError
 from instruct_distill.known_rerankers import CARD, Usage, known_usage
+from instruct_distill.models.onnx import is_onnx
 from instruct_distill.prompts.prompt import Prompt, named_prompt
 from instruct_distill.student_folder import RECORD, read_record
 
@@ -35,7 +36,7 @@ def usage_of(folder: str, name: str, prompt: str | Prompt | None) -> tuple[Usage
 
 def check_weights(folder: str, name: str) -> None:
     """Say at once what to do about a repository that only has pickled weights: they are never loaded."""
-    if any(file.endswith(".safetensors") for file in os.listdir(folder)):
+    if is_onnx(folder) or any(file.endswith(".safetensors") for file in os.listdir(folder)):
         return
     where = f"the folder {folder}" if folder == name else "its repository, or what is cached of it,"
     raise InputError(

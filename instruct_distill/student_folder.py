@@ -1,4 +1,4 @@
-"""What a student on disk is: a Hugging Face model (or adapter) folder, its tokenizer and ``reranker.json``."""
+"""What a student on disk is: a Hugging Face model (or adapter) folder, tokenizer and ``reranker.json``."""
 
 from __future__ import annotations
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,35 +30,122 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         InputError: a line has not six fields, a rank that is no whole number, a score that is no finite
             number, or a document that the query has already; the message has file and line.
     """
-    lists: dict[str, list[tuple[int, ScoredDocument]]] = {}
-    seen: dict[tuple[str, str], int] = {}
+    lists: dict[str, list[_Row]] = {}
     for number, line in read_lines(path):
-        fields = _FIELD.findall(line)
-        if len(fields) != 6:
+        query_id, row = _row(line, path, number)
+        lists.setdefault(query_id, []).append(row)
+    return {query_id: _ordered(rows, query_id, path) for query_id, rows in lists.items()}
+
+
+class RunFile(Mapping[str, list[ScoredDocument]]):
+    """A run as :func:`write_run` leaves it, read one list at a time: of a list its place is in memory.
+
+    Args:
+        path: the file; the lines of each query stand together.
+
+    Raises:
+        InputError: the file is missing, or the lines of a query do not stand together; a malformed line is
+            reported, with its number, when its list is read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._rows: dict[str, int] = {}
+        self._places = array("q")  # offset, number of the first line and number of lines of each list
+        if not self._path.is_file():
+            raise InputError(f"{path}: no such file")
+        offset, previous = 0, b""
+        with open(self._path, "rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                query = next(iter(raw.split(maxsplit=1)), b"")
+                if query and query != previous:
+                    query_id = _decoded(query, self._path, number)
+                    if query_id in self._rows:
+                        raise InputError(
+                            f"{path} line {number}: more lines of query {query_id!r}, which begins at line "
+                            f"{self._place(query_id)[1]}; put the lines of each query together"
+                        )
+                    self._rows[query_id] = len(self._rows)
+                    self._places.extend((offset, number, 0))
+                    previous = query
+                if query:
+                    self._places[-1] += 1
+                offset += len(raw)
+
+    def __getitem__(self, query_id: str) -> list[ScoredDocument]:
+        """Read a list, best first."""
+        offset, first, count = self._place(query_id)
+        rows: list[_Row] = []
+        with open(self._path, "rb") as stream:
+            stream.seek(offset)
+            for number, raw in enumerate(stream, start=first):
+                if len(rows) == count:
+                    break
+                if raw.strip():
+                    rows.append(_row(_decoded(raw, self._path, number), self._path, number)[1])
+        return _ordered(rows, query_id, self._path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def count(self, query_id: str) -> int:
+        """Return the number of documents of a query, 0 for one that the file does not name."""
+        return self._place(query_id)[2] if query_id in self._rows else 0
+
+    def _place(self, query_id: str) -> tuple[int, int, int]:
+        row = 3 * self._rows[query_id]
+        offset, first, count = self._places[row : row + 3]
+        return offset, first, count
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} line {number}: not UTF-8 ({error})") from None
+
+
+class _Row(NamedTuple):
+    """A line of a run without its query."""
+
+    rank: int
+    document: ScoredDocument
+    number: int
+
+
+def _row(line: str, path: str | os.PathLike[str], number: int) -> tuple[str, _Row]:
+    """Read a line of a run."""
+    fields = _FIELD.findall(line)
+    if len(fields) != 6:
+        raise InputError(
+            f"{path} line {number}: {len(fields)} fields; a run has 6 (query Q0 document rank score "
+            "tag), and ids hold no white space"
+        )
+    query_id, _, doc_id, rank_text, score_text, _ = fields
+    try:
+        rank = int(rank_text)
+    except ValueError:
+        raise InputError(
+            f"{path} line {number}: rank {rank_text!r} is not a whole number "
+            "(a run has the fields query Q0 document rank score tag)"
+        ) from None
+    return query_id, _Row(rank, ScoredDocument(doc_id, _finite(score_text, f"{path} line {number}")), number)
+
+
+def _ordered(rows: list[_Row], query_id: str, path: str | os.PathLike[str]) -> list[ScoredDocument]:
+    """Return the documents of a list, best first."""
+    seen: dict[str, int] = {}
+    for row in rows:
+        first = seen.setdefault(row.document.doc_id, row.number)
+        if first != row.number:
             raise InputError(
-                f"{path} line {number}: {len(fields)} fields; a run has 6 (query Q0 document rank score "
-                "tag), and ids hold no white space"
+                f"{path} line {row.number}: document {row.document.doc_id!r} is in the list of query "
+                f"{query_id!r} already (line {first}); delete one of the two lines"
             )
-        query_id, _, doc_id, rank_text, score_text, _ = fields
-        try:
-            rank = int(rank_text)
-        except ValueError:
-            raise InputError(
-                f"{path} line {number}: rank {rank_text!r} is not a whole number "
-                "(a run has the fields query Q0 document rank score tag)"
-            ) from None
-        first = seen.setdefault((query_id, doc_id), number)
-        if first != number:
-            raise InputError(
-                f"{path} line {number}: document {doc_id!r} is in the list of query {query_id!r} already "
-                f"(line {first}); delete one of the two lines"
-            )
-        score = _finite(score_text, f"{path} line {number}")
-        lists.setdefault(query_id, []).append((rank, ScoredDocument(doc_id, score)))
-    return {
-        query_id: [document for _, document in sorted(ranked, key=lambda item: (-item[1].score, item[0]))]
-        for query_id, ranked in lists.items()
-    }
+    return [row.document for row in sorted(rows, key=lambda row: (-row.document.score, row.rank))]
 
 
 def write_run(path: str | os.PathLike[str], run: Run, tag: str) -> None:

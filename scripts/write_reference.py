@@ -15,7 +15,7 @@ import sys
 import textwrap
 import typing
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,19 @@ FOLDER = ROOT / "docs" / "reference"
 NOTICE = "<!-- written by scripts/write_reference.py from the docstrings: change those -->"
 
 
+def statements(section: type) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
+    """Each statement of a class and of those that it is made from, with the one below it."""
+    for each in reversed(section.__mro__):
+        if dataclasses.is_dataclass(each):
+            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
+            body = typing.cast(ast.ClassDef, tree.body[0]).body
+            yield from zip_longest(body, body[1:])
+
+
 def field_docs(section: type) -> dict[str, str]:
     """Field → the string that stands below it in the class."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
     found = {}
-    for statement, following in pairwise(body):
+    for statement, following in statements(section):
         if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
             text = getattr(following.value, "value", None)
             if isinstance(statement.target, ast.Name) and isinstance(text, str):
@@ -43,11 +50,9 @@ def field_docs(section: type) -> dict[str, str]:
 
 def field_types(section: type) -> dict[str, str]:
     """Field → its type as it stands in the class."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
     return {
         statement.target.id: ast.unparse(statement.annotation)
-        for statement in body
+        for statement, _ in statements(section)
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
     }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from instruct_distill import labels as labels_module
 from instruct_distill.errors import InputError
 from instruct_distill.labels import LabelStore, from_record, read_header, read_labels, to_line
 from instruct_distill.records import Comparison, ListLabel
@@ -297,6 +298,48 @@ def test_one_process_began_and_two_go_on(tmp_path: Path, whole: bytes) -> None:
     assert first.complete()
     first.merge()
     assert (tmp_path / "labels.jsonl").read_bytes() == whole
+
+
+def test_waiting_reads_a_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (open_store(tmp_path, rank, 2) for rank in (0, 1))
+    work(first)
+    parse, read = labels_module.parse_line, list[str]()
+
+    def counted(raw: bytes, where: str) -> dict[str, object]:
+        read.append(where)
+        return parse(raw, where)
+
+    monkeypatch.setattr(labels_module, "parse_line", counted)
+    assert not first.complete()
+    seen = len(read)
+    for _ in range(5):
+        assert not first.complete()
+    assert len(read) == seen
+    second.append(1, map(label, CHUNKS[1]))
+    assert not first.complete()
+    assert len(read) == seen + len(CHUNKS[1])
+    second.append(3, map(label, CHUNKS[3]))
+    assert first.complete()
+    assert first.complete()
+    assert len(read) == seen + len(CHUNKS[1]) + len(CHUNKS[3])
+
+
+def test_an_unfinished_chunk_that_is_cut_off_and_written_again(tmp_path: Path) -> None:
+    first, second = (open_store(tmp_path, rank, 2) for rank in (0, 1))
+    work(second)
+    shard = tmp_path / "labels.jsonl.process-0"
+    header = shard.read_bytes()
+    work(first)
+    done = shard.read_bytes()
+    for kept in range(len(header), len(done), 7):
+        shard.write_bytes(done[:kept])
+        waiting = open_store(tmp_path, 1, 2)
+        assert not waiting.complete()
+        again = open_store(tmp_path, 0, 2)  # cuts the shard back to its last whole chunk
+        assert not waiting.complete()
+        work(again)
+        assert waiting.complete()
+        assert shard.read_bytes() == done
 
 
 def test_a_shard_with_another_fingerprint_is_named(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_tied_weights_are_written_once(tiny_llama: Path, device: torch.device, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": "loudest"}, r"score: Input should be 'yes_logit' or 'yes_minus_no'"),
+        ({"score": "loudest"}, r"score: Input should be 'yes_logit', 'yes_minus_no' or 'head'"),
         ({"max_length": "512"}, "max_length: Input should be a valid integer"),
         ({"max_length": 0}, "max_length: Input should be greater than 0"),
         ({"document_words": "80"}, "document_words: Input should be a valid integer"),

@@ -9,7 +9,7 @@ import pytest
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.records import ScoredDocument
 from instruct_distill.sources.qrels import read_qrels
-from instruct_distill.trec import read_run, write_qrels, write_run
+from instruct_distill.trec import RunFile, read_run, write_qrels, write_run
 
 LINES = [
     ["q1", "Q0", "IPCC_report,_1992", "1", "12", "bm25"],
@@ -156,3 +156,62 @@ def test_qrels_that_were_written_read_back(tmp_path: Path) -> None:
     assert read_qrels(tmp_path / "qrels.txt") == qrels
     with pytest.raises(InputError, match="night ferry"):
         write_qrels(tmp_path / "bad.txt", {"q": {"night ferry": 1}})
+
+
+# -- a list at a time ---------------------------------------------------------------------------------------
+
+
+def test_a_run_that_stays_on_the_disk(tmp_path: Path) -> None:
+    run = {
+        "q1": [ScoredDocument("d1", 3.0), ScoredDocument("d2", 2.5), ScoredDocument("d3", -1.0)],
+        "q é": [],
+        "q3": [ScoredDocument("é1", 0.25)],
+        "7": [ScoredDocument(f"d{i}", 100.0 - i) for i in range(100)],
+    }
+    path = tmp_path / "x.trec"
+    write_run(path, {query_id.replace(" ", "-"): ranked for query_id, ranked in run.items()}, "bm25")
+    found = RunFile(path)
+    assert dict(found) == read_run(path) == {query_id: ranked for query_id, ranked in run.items() if ranked}
+    assert list(found) == ["q1", "q3", "7"]
+    assert [found.count(query_id) for query_id in ("q1", "q-é", "q3", "7")] == [3, 0, 1, 100]
+    assert found.get("q-é", []) == []
+    with pytest.raises(KeyError):
+        found["q2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 Q0 d1 1 1 x\n\nq1\tQ0 d2  2 2 x\r\n\n q2 Q0 d1 1 1 x",
+        "\n\nq1 Q0 d1 2 1 x\nq1 Q0 d2 1 1 x\n",
+        "",
+    ],
+)
+def test_such_a_run_is_read_like_any_other(tmp_path: Path, text: str) -> None:
+    path = run_file(tmp_path, text)
+    assert dict(RunFile(path)) == read_run(path)
+
+
+def test_lines_of_a_query_that_do_not_stand_together(tmp_path: Path) -> None:
+    path = run_file(tmp_path, "\nq1 Q0 d1 1 2 x\nq2 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n")
+    with pytest.raises(InputError, match="line 4: more lines of query 'q1', which begins at line 2; put the"):
+        RunFile(path)
+    with pytest.raises(InputError, match="no such file"):
+        RunFile(tmp_path / "other.trec")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"q2 Q0 d2 2 1.0", "line 3: 5 fields"),
+        (b"q2 Q0 d1 2 1.0 x", r"line 3: document 'd1' is in the list of query 'q2' already \(line 2\)"),
+        (b"q2 Q0 d\xff 2 1.0 x", "line 3: not UTF-8"),
+    ],
+)
+def test_malformed_lines_are_named_when_they_are_read(tmp_path: Path, line: bytes, message: str) -> None:
+    path = run_file(tmp_path, "q1 Q0 d1 1 2 x\nq2 Q0 d1 1 2 x\n")
+    path.write_bytes(path.read_bytes() + line)
+    run = RunFile(path)
+    assert run["q1"] == [ScoredDocument("d1", 2.0)]
+    with pytest.raises(InputError, match=message):
+        run["q2"]

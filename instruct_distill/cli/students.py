@@ -132,6 +132,23 @@ def publish(
 
 
 @app.command()
+def export(
+    student: Annotated[str, typer.Argument(metavar="STUDENT", help="A student's folder.")],
+    to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Where to; it must not be there yet.")],
+    int8: Annotated[
+        bool, typer.Option("--int8", help="8-bit weights: smaller, and with other scores.")
+    ] = False,
+) -> None:
+    """Write a student as ONNX, which from_pretrained, rank, evaluate and serve load like any other."""
+    from instruct_distill.exporting import export_onnx
+
+    found = export_onnx(student, to, int8=int8)
+    typer.echo(
+        f"{found.folder}: {found.megabytes:.0f} MB, scores within {found.difference:.2g} of the original's"
+    )
+
+
+@app.command()
 def serve(
     model: Annotated[str, typer.Argument(help="A student's folder or hub id.")],
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from instruct_distill.candidates import retrieve
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import EvaluationParameters
-from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.records import Document, Qrels, Query, Run, ScoredDocument
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.document_store import DocumentStore
 from instruct_distill.sources.parameters import QueriesParameters
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.queries import check_judgements, sample_queries, select_queries, select_split
@@ -75,10 +77,44 @@ def candidate_documents(collection: Collection, candidates: Run) -> dict[str, Do
     """
     wanted = dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
     found = collection.fetch(wanted)
-    missing = [doc_id for doc_id in wanted if doc_id not in found]
+    _check_found(collection, [doc_id for doc_id in wanted if doc_id not in found], len(wanted))
+    return found
+
+
+def stored_documents(
+    collection: Collection, candidates: Mapping[str, Sequence[ScoredDocument]], at_once: int = 250_000
+) -> DocumentStore:
+    """Return the same for more documents than memory should hold: they are on the disk.
+
+    Args:
+        collection: where the documents are.
+        candidates: the lists, which may lie on the disk too.
+        at_once: candidates that one pass over the collection looks for.
+
+    Raises:
+        InputError: a candidate is not in the collection.
+    """
+    store = DocumentStore()
+    missing: list[str] = []
+    wanted: dict[str, None] = {}
+
+    def look_for_them() -> None:
+        store.add(collection.pick(wanted))
+        missing.extend(doc_id for doc_id in wanted if doc_id not in store)
+        wanted.clear()
+
+    for ranked in candidates.values():
+        wanted.update((document.doc_id, None) for document in ranked if document.doc_id not in store)
+        if len(wanted) >= at_once:
+            look_for_them()
+    look_for_them()
+    _check_found(collection, list(dict.fromkeys(missing)), len(store) + len(set(missing)))
+    return store
+
+
+def _check_found(collection: Collection, missing: Sequence[str], wanted: int) -> None:
     if missing:
         raise InputError(
-            f"{collection.name}: {len(missing)} of {len(wanted)} candidates are not in the collection "
+            f"{collection.name}: {len(missing)} of {wanted} candidates are not in the collection "
             f"(the first: {missing[0]!r}); the candidates belong to another collection"
         )
-    return found

@@ -123,7 +123,7 @@ class CountingEngine:
         self.tokenised += len(chosen)
         if chosen:
             self.tokens += sum(lengths) / len(chosen) * len(questions)
-        self.some += chosen[:20]
+        self.some += questions[:20]
 
     def _encoder(self, documents: int) -> PromptEncoder:
         key = documents if self.prompt.block else 0

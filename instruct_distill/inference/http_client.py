@@ -165,7 +165,7 @@ class ServerClient:
         """
         import openai
 
-        where, times = self.server.url, f"{self.server.retries + 1} attempts"
+        where, times = self.server.url, f"{self.server.retries + 1} attempts at most"
         fields = dict(body)
         try:
             if api == "chat":

@@ -36,5 +36,7 @@ def relevance_generation_score(logits: FloatArray) -> FloatArray:
     shifted = logits - logits.max(axis=1, keepdims=True)
     p = np.exp(shifted) / np.exp(shifted).sum(axis=1, keepdims=True)
     says_yes = logits.argmax(axis=1) == 0
-    score: FloatArray = np.where(says_yes, 1 + p[:, 0], 1 - p[:, 1]).astype(np.float32)
+    # 1 − p(No) as the sum of all others: near p(No) = 1 the difference would be the same for all
+    not_no = np.delete(p, 1, axis=1).sum(axis=1)
+    score: FloatArray = np.where(says_yes, 1 + p[:, 0], not_no).astype(np.float32)
     return score

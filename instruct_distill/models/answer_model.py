@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.prompts.answers import EncodedAnswers
 from instruct_distill.prompts.encoder import Family
 
@@ -54,8 +55,7 @@ class AnswerModel(nn.Module, ABC):
             float32 [prompts, answers], with a graph where gradients are on.
         """
         if answers.single:
-            rows = self.answer_rows(prompts, answers)
-            return self.project(rows, [continuation[0] for continuation in answers.continuations])
+            return self.batch_logits(pad(prompts, self.pad_id, self.device), answers)
         scored = [
             self.token_log_probabilities(prompts, [c] * len(prompts), answers) for c in answers.continuations
         ]
@@ -68,8 +68,13 @@ class AnswerModel(nn.Module, ABC):
         rows = self.token_log_probabilities(prompts, continuations, None)
         return torch.stack([row.mean() for row in rows])
 
+    def batch_logits(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
+        """Return the next-token logit of each answer, each of one token, float32 [prompts, answers]."""
+        rows = self.answer_rows(batch, answers)
+        return self.project(rows, [continuation[0] for continuation in answers.continuations])
+
     @abstractmethod
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """Return the last hidden state at the place where the answer follows, [prompts, hidden]."""
 
     @abstractmethod
@@ -96,7 +101,8 @@ class AnswerModel(nn.Module, ABC):
     ) -> list[torch.Tensor]:
         """Return for each prompt the log-probability of each token of its continuation, float32."""
         rows = self.continuation_rows(prompts, continuations, answers)
-        targets = torch.tensor([token for c in continuations for token in c], device=rows.device)
+        device = self.model.get_output_embeddings().weight.device
+        targets = torch.tensor([token for c in continuations for token in c], device=device)
         scores = torch.cat(
             [
                 -nn.functional.cross_entropy(self.project(part), target, reduction="none")
@@ -117,6 +123,7 @@ class AnswerModel(nn.Module, ABC):
         """
         head = self.model.get_output_embeddings()
         weight, bias = head.weight, getattr(head, "bias", None)
+        hidden = hidden.to(weight.device)  # another one than the last layer's where a model is split
         if ids is not None:
             chosen = torch.tensor(ids, device=weight.device)
             weight = weight[chosen]

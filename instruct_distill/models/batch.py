@@ -25,6 +25,11 @@ class TokenBatch(NamedTuple):
         positions = torch.arange(self.ids.shape[1], device=self.ids.device)
         return (positions[None, :] < self.lengths[:, None]).long()
 
+    @property
+    def rows(self) -> list[list[int]]:
+        """The prompts as they were, without padding."""
+        return [row[:length] for row, length in zip(self.ids.tolist(), self.lengths.tolist(), strict=True)]
+
 
 def pad(sequences: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> TokenBatch:
     """Put sequences into one rectangle, padded on the right with ``pad_id``."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from instruct_distill.models.answer_model import AnswerModel
-from instruct_distill.models.batch import pad
+from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.prompts.answers import EncodedAnswers
 
 
@@ -21,11 +21,11 @@ class DecoderOnly(AnswerModel):
 
     family = "decoder-only"
 
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; the answers' common prefix is the end of the prompt already."""
-        batch = pad(prompts, self.pad_id, self.device)
         hidden = self._hidden(batch.ids)
-        return hidden[torch.arange(len(prompts), device=hidden.device), batch.lengths - 1]
+        last = batch.lengths.to(hidden.device) - 1  # another device where a model is split over several
+        return hidden[torch.arange(batch.ids.shape[0], device=hidden.device), last]
 
     def continuation_rows(
         self,

@@ -10,7 +10,7 @@ from torch import nn
 
 from instruct_distill.errors import InputError
 from instruct_distill.models.answer_model import AnswerModel
-from instruct_distill.models.batch import pad
+from instruct_distill.models.batch import TokenBatch, pad
 from instruct_distill.prompts.answers import EncodedAnswers
 
 
@@ -59,7 +59,10 @@ class Encoder(AnswerModel):
             prompts: pairs as token ids, as the pair encoder makes them.
             answers: not looked at; a head gives one score.
         """
-        batch = pad(prompts, self.pad_id, self.device)
+        return self.batch_logits(pad(prompts, self.pad_id, self.device), answers)
+
+    def batch_logits(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
+        """See :class:`AnswerModel`; the head's output, [prompts, 1]."""
         inputs = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self.separator is not None:
             ends = (batch.ids == self.separator).long()
@@ -67,7 +70,7 @@ class Encoder(AnswerModel):
         logits: torch.Tensor = self.model(**inputs).logits
         return logits
 
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> NoReturn:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> NoReturn:
         """An encoder says no words."""
         raise self._wordless()
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from instruct_distill.models.answer_model import AnswerModel
-from instruct_distill.models.batch import pad
+from instruct_distill.models.batch import TokenBatch, pad
+from instruct_distill.models.unpadded_t5 import can_decode, decode
 from instruct_distill.prompts.answers import EncodedAnswers
 
 
@@ -16,10 +17,10 @@ class EncoderDecoder(AnswerModel):
 
     family = "encoder-decoder"
 
-    def answer_rows(self, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
+    def answer_rows(self, batch: TokenBatch, answers: EncodedAnswers) -> torch.Tensor:
         """See :class:`AnswerModel`; one decoder pass over the answers' common prefix."""
-        decoder_ids = torch.tensor([answers.prefix] * len(prompts), device=self.device)
-        return self._decode(prompts, decoder_ids)[:, -1]
+        decoder_ids = torch.tensor([answers.prefix], device=self.device).expand(batch.ids.shape[0], -1)
+        return self._decode(batch, decoder_ids)[:, -1]
 
     def continuation_rows(
         self,
@@ -31,12 +32,13 @@ class EncoderDecoder(AnswerModel):
         prefix = answers.prefix if answers else (self.model.config.decoder_start_token_id,)
         decoder = pad([[*prefix, *c[:-1]] for c in continuations], self.pad_id, self.device)
         # the decoder is causal: pads on the right do not reach the rows that are read
-        hidden = self._decode(prompts, decoder.ids)
+        hidden = self._decode(pad(prompts, self.pad_id, self.device), decoder.ids)
         first = len(prefix) - 1
         return torch.cat([row[first : first + len(c)] for row, c in zip(hidden, continuations, strict=True)])
 
-    def _decode(self, prompts: Sequence[Sequence[int]], decoder_ids: torch.Tensor) -> torch.Tensor:
-        batch = pad(prompts, self.pad_id, self.device)
+    def _decode(self, batch: TokenBatch, decoder_ids: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_exporting() and can_decode(self.model, decoder_ids.shape[1]):
+            return decode(self.model, batch.rows, decoder_ids)
         encoded = self.model.get_encoder()(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
         hidden: torch.Tensor = self.model.get_decoder()(
             input_ids=decoder_ids,

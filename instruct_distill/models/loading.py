@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -71,6 +72,7 @@ def load_model(
     revision: str | None = None,
     dtype: str = "auto",
     device: torch.device | None = None,
+    split: bool = False,
     local_files_only: bool = False,
     new_head: int | None = None,
     quantize: Literal["nf4"] | None = None,
@@ -85,12 +87,15 @@ def load_model(
         revision: branch, tag or commit of a hub model.
         dtype: see :func:`~instruct_distill.models.precision.choose_dtype`.
         device: where to put the weights; this process's GPU if there is one, else the CPU.
+        split: spread the layers over all GPUs of the machine (accelerate's ``device_map="auto"``), for a
+            model that is too large for one; without a GPU it is on the CPU.
         local_files_only: never ask the network.
         new_head: an encoder without a score head gets a new one, drawn by this seed; None: it is refused.
         quantize: hold the weights in 4 bits; on a GPU only, and to train a LoRA beside them.
 
     Raises:
-        InputError: the model or its tokenizer is missing, has another architecture, or lacks weights.
+        InputError: the model or its tokenizer is missing, has another architecture, or lacks weights; or it
+            is to be split and does not fit.
         MissingExtraError: the extra 'qlora' is not installed.
     """
     from safetensors import SafetensorError
@@ -116,6 +121,8 @@ def load_model(
     except Exception as error:  # of many types, by what is wrong in the file
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     family = family_class(config, name)
+    if split:
+        where |= {"device_map": _device_map(device, name)}
     tokenizer = load_tokenizer(folder, name, where)
     own_head = has_score_head(config)
     if family is Encoder:
@@ -163,7 +170,9 @@ def load_model(
             f"the model {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
         )
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    if not packed:
+    if split:
+        check_split(getattr(model, "hf_device_map", {}), name)
+    elif not packed:
         model = model.to(device)
     answer_model = (
         Encoder(model, pad_id, second_type_separator(tokenizer, name))
@@ -218,11 +227,49 @@ def scores_untrained(name: str, revision: str | None = None) -> bool:
 
     folder = local_model_folder(name, revision)
     where = {} if os.path.isdir(folder) else {"revision": revision or "main"}
+    if not where and read_adapter(folder) is not None:
+        return True  # a trained head comes with it
     try:
         config = AutoConfig.from_pretrained(folder, **where)
     except (OSError, ValueError) as error:
         raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
     return family_class(config, name) is not Encoder or has_score_head(config)
+
+
+def _device_map(device: torch.device, name: str) -> Any:
+    """Return how transformers is to spread a model.
+
+    Raises:
+        InputError: other processes of this machine would spread theirs over the same GPUs.
+    """
+    if device.type == "cpu":
+        return {"": "cpu"}
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1:
+        raise InputError(
+            f"model {name!r}: devices split takes all GPUs of a machine, and there are several processes on "
+            "this one; launch one process a machine, or write devices: one"
+        )
+    return "auto"
+
+
+def check_split(device_map: Mapping[str, Any], name: str) -> None:
+    """Make sure that no layer of a split model lies where it would have to be copied for every batch.
+
+    Args:
+        device_map: part → device, as accelerate placed them.
+        name: the model's name, for the message.
+
+    Raises:
+        InputError: some do: the GPUs have not the memory for all.
+    """
+    kinds = {str(device) for device in device_map.values()}
+    left = [part for part, device in device_map.items() if str(device) in ("cpu", "disk")]
+    if left and not kinds <= {"cpu"}:
+        raise InputError(
+            f"model {name!r} does not fit the GPUs of this machine: {len(left)} of {len(device_map)} parts "
+            f"would lie in main memory or on the disk (the first: {left[0]}); use a smaller dtype, more "
+            "GPUs, or a server that holds the model"
+        )
 
 
 def own_device() -> torch.device:

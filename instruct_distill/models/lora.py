@@ -145,7 +145,7 @@ def attach(model: AnswerModel, adapter: Adapter) -> Any:
 
     try:
         settings = json.loads((adapter.folder / CONFIG).read_text(encoding="utf-8"))
-        config = LoraConfig.from_peft_type(**settings)
+        config = LoraConfig.from_peft_type(**settings)  # type: ignore[no-untyped-call]
         tuner = _inject(model, config)
         found = load_file(adapter.folder / WEIGHTS)
     except (OSError, SafetensorError, ValueError, TypeError) as error:
@@ -161,9 +161,13 @@ def attach(model: AnswerModel, adapter: Adapter) -> Any:
         if name in found and tuple(found[name].shape) != shape
     ]
     if problems:
-        raise InputError(f"{adapter.folder}: the adapter does not fit {adapter.base}: {'; '.join(problems[:5])}")
+        raise InputError(
+            f"{adapter.folder}: the adapter does not fit {adapter.base}: {'; '.join(problems[:5])}"
+        )
     set_peft_model_state_dict(
-        model.model, {name.removeprefix(_PREFIX): tensor for name, tensor in found.items()}, adapter_name=_NAME
+        model.model,
+        {name.removeprefix(_PREFIX): tensor for name, tensor in found.items()},
+        adapter_name=_NAME,
     )
     return tuner
 
@@ -194,7 +198,8 @@ def _check_targets(loaded: LoadedModel, targets: list[str]) -> None:
             )
         if any(id(module) in words for module in hit):
             raise InputError(
-                f"{loaded.name}: {target!r} (student.lora.targets) is the layer of words, which stays as it is"
+                f"{loaded.name}: {target!r} (student.lora.targets) is the layer of words, which stays as it "
+                "is"
             )
 
 

@@ -26,5 +26,5 @@ class LoraParameters:
     """Hold the weights, which are not trained, in 4 bits (QLoRA, arXiv 2305.14314); needs a GPU and the extra
     'qlora'."""
     save: Literal["merged", "adapter"] = "merged"
-    """What the student's folder holds: a whole model that loads anywhere, or the matrices alone beside the name
-    and revision of the model that they belong to."""
+    """What the student's folder holds: a whole model that loads anywhere, or the matrices alone with the
+    name and revision of the model that they belong to."""

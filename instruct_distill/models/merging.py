@@ -20,9 +20,7 @@ _TOLERANCE = 1e-4
 """Largest difference of a score, as a part of the largest score or of 1."""
 
 
-def merged(
-    loaded: LoadedModel, prompts: Sequence[Sequence[int]], answers: EncodedAnswers
-) -> LoadedModel:
+def merged(loaded: LoadedModel, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> LoadedModel:
     """Return the whole model that scores as a model with LoRA does.
 
     The base is loaded again in float32 (float64 for a float64 model) on the CPU, whatever it was trained in:
@@ -70,9 +68,7 @@ def compare(before: torch.Tensor, after: torch.Tensor, what: str) -> None:
         )
 
 
-def _scores(
-    loaded: LoadedModel, prompts: Sequence[Sequence[int]], answers: EncodedAnswers
-) -> torch.Tensor:
+def _scores(loaded: LoadedModel, prompts: Sequence[Sequence[int]], answers: EncodedAnswers) -> torch.Tensor:
     with torch.inference_mode():
         scores: torch.Tensor = loaded.model(prompts, answers)
     return scores.cpu()

@@ -24,14 +24,14 @@ def four_bits(device: torch.device, dtype: torch.dtype, name: str) -> dict[str, 
     """
     if device.type != "cuda":
         raise InputError(
-            f"{name}: student.lora.quantize needs a GPU, and this process runs on the {device.type}; leave it "
-            "out (LoRA alone needs no GPU)"
+            f"{name}: student.lora.quantize needs a GPU, and this process runs on the {device.type}; "
+            "leave it out (LoRA alone needs no GPU)"
         )
     if importlib.util.find_spec("bitsandbytes") is None:
         raise MissingExtraError("bitsandbytes", "qlora")
     from transformers import BitsAndBytesConfig
 
-    config = BitsAndBytesConfig(
+    config = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,

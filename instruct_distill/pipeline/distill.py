@@ -1,4 +1,4 @@
-"""The stages in their order: retrieve, label, train, evaluate. Each begins where the last run stopped."""
+"""The stages in their order: (write,) retrieve, label, train, evaluate; each begins where a run stopped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from instruct_distill.pipeline.fingerprints import (
     labelled_from,
     retrieved_from,
     trained_from,
+    written_from,
 )
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.label import label_candidates
+from instruct_distill.pipeline.out_of_memory import memory_advice
 from instruct_distill.pipeline.retrieve import retrieve_candidates
 from instruct_distill.pipeline.run_lock import only_run
 from instruct_distill.pipeline.stage import STAGES, Stage, redo, this_process
 from instruct_distill.pipeline.train import train_student
+from instruct_distill.pipeline.write import write_training_queries
 from instruct_distill.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -75,6 +78,7 @@ def distill(recipe: Recipe, *, until: str = STAGES[-1], redo_from: str | None = 
     Raises:
         InputError: an input is not usable, a stage is another recipe's, a figure is not as expected, or
             another run is at work in the folder.
+        MemoryShortageError: the memory is not enough; the message names the recipe's keys to change.
         NonFiniteScoreError: a model answered with NaN or infinity.
     """
     folder = recipe.folder
@@ -103,6 +107,8 @@ def _run_stages(inputs: Inputs, names: Sequence[str]) -> None:
     is_main = this_process()[0] == 0
     plans = _plans(inputs)
     for name in names:
+        if name not in plans:
+            continue
         plan = plans[name]
         stage = Stage(inputs.folder, name, plan.keys, plan.made_from(), plan.grows)
         if stage.outcome() is not None:
@@ -111,7 +117,8 @@ def _run_stages(inputs: Inputs, names: Sequence[str]) -> None:
         if is_main:
             stage.begin()
             inputs.recipe.save(inputs.folder / "recipe.yaml")
-        outcome = plan.work(inputs)
+        with memory_advice(name, inputs.recipe):
+            outcome = plan.work(inputs)
         if is_main:
             stage.finish(outcome)
         stage.wait()
@@ -122,13 +129,19 @@ def _plans(inputs: Inputs) -> dict[str, _Plan]:
     recipe = inputs.recipe
     content = recipe.as_dict()
     searched = ("collection", "name", "queries", "qrels", "candidates")
-    teacher = recipe.teacher.answer_settings
+    teacher, queries = recipe.teacher.answer_settings, recipe.queries.settings
     training = {
         k: v for k, v in content["training"].items() if k not in ("checkpoint_every", "keep", "trackers")
     }
+    writing = _Plan(
+        {"queries": queries, **{k: content[k] for k in ("seed", "collection")}},
+        lambda: written_from(inputs),
+        write_training_queries,
+    )
     return {
+        **({"write": writing} if recipe.queries.generate else {}),
         "retrieve": _Plan(
-            {k: content[k] for k in ("seed", "collection", "queries", "candidates")}
+            {"queries": queries, **{k: content[k] for k in ("seed", "collection", "candidates")}}
             | {"evaluation": [{key: task[key] for key in searched} for task in content["evaluation"]]},
             lambda: retrieved_from(inputs),
             retrieve_candidates,

@@ -17,6 +17,15 @@ from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.fingerprint import files_fingerprint
 
 
+def written_from(inputs: Inputs) -> dict[str, str]:
+    """Return fingerprints of the documents and of the model that writes queries."""
+    queries = inputs.recipe.queries
+    return {
+        "collection": inputs.collection.fingerprint(),
+        **({} if queries.server else _weights("writer", queries.model)),
+    }
+
+
 def retrieved_from(inputs: Inputs) -> dict[str, str]:
     """Return fingerprints of documents, queries, given lists and judgements: of training and of each task."""
     recipe = inputs.recipe

@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import overload
 
-from instruct_distill.evaluation.task_data import TaskQueries, candidate_documents, task_queries
+from instruct_distill.evaluation.task_data import TaskQueries, stored_documents, task_queries
+from instruct_distill.query_writing.files import read_written
 from instruct_distill.recipe import Recipe
-from instruct_distill.records import Document, Qrels, Query, Run
+from instruct_distill.records import Document, Qrels, Query
 from instruct_distill.sources import open_collection
 from instruct_distill.sources.collection import Collection
+from instruct_distill.sources.document_store import DocumentStore
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.sources.queries import select_queries
 from instruct_distill.teachers.labelling import CandidateTexts
 from instruct_distill.teachers.strategy import Context
-from instruct_distill.trec import read_run
+from instruct_distill.trec import RunFile
+
+
+class CandidateLists(Sequence[CandidateTexts]):
+    """Queries with the texts of their candidates; the texts of a list are read when it is asked for.
+
+    Args:
+        queries: the queries, in their order.
+        candidates: the list of each.
+        documents: the texts.
+    """
+
+    def __init__(
+        self, queries: Sequence[Query], candidates: RunFile, documents: Mapping[str, Document]
+    ) -> None:
+        self._queries, self._candidates, self._documents = queries, candidates, documents
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of documents of each list."""
+        return [self._candidates.count(query.query_id) for query in self._queries]
+
+    @property
+    def query_ids(self) -> list[str]:
+        """The query of each list."""
+        return [query.query_id for query in self._queries]
+
+    @overload
+    def __getitem__(self, index: int) -> CandidateTexts: ...
+    @overload
+    def __getitem__(self, index: slice) -> CandidateLists: ...
+    def __getitem__(self, index: int | slice) -> CandidateTexts | CandidateLists:
+        """Read the texts of a list; of several lists none yet."""
+        if isinstance(index, slice):
+            return CandidateLists(self._queries[index], self._candidates, self._documents)
+        query = self._queries[index]
+        ranked = self._candidates.get(query.query_id, [])
+        return CandidateTexts(query, tuple(self._documents[document.doc_id] for document in ranked))
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
 
 class Inputs:
@@ -34,8 +78,14 @@ class Inputs:
 
     @cached_property
     def queries(self) -> list[Query]:
-        """The queries that are labelled."""
+        """The queries that are labelled.
+
+        Raises:
+            InputError: they are to be written by a model, and are not there yet.
+        """
         recipe = self.recipe
+        if recipe.queries.generate:
+            return [query for query, _ in read_written(self.folder / "queries.jsonl")]
         return select_queries(self.collection, recipe.queries, seed=recipe.seed, default_split="train")
 
     @cached_property
@@ -44,26 +94,18 @@ class Inputs:
         return [task_queries(task, seed=self.recipe.seed) for task in self.recipe.evaluation]
 
     @cached_property
-    def candidates(self) -> Run:
-        """The lists that are labelled, as in the candidate file; empty for queries that found nothing."""
-        found = read_run(self.folder / "candidates.trec")
-        return {query.query_id: found.get(query.query_id, []) for query in self.queries}
+    def candidates(self) -> RunFile:
+        """The lists that are labelled, in the candidate file; queries that found nothing are not in it."""
+        return RunFile(self.folder / "candidates.trec")
 
     @cached_property
-    def documents(self) -> dict[str, Document]:
-        """The texts of all candidates that are labelled.
+    def documents(self) -> DocumentStore:
+        """The texts of all candidates that are labelled; they are on the disk, not in memory."""
+        return stored_documents(self.collection, self.candidates)
 
-        They are read at once and stay in memory, the one thing of labelling that grows with the number of
-        queries: about 6 GB for 100,000 queries with ten MS MARCO passages each.
-        """
-        return candidate_documents(self.collection, self.candidates)
-
-    def lists(self) -> list[CandidateTexts]:
+    def lists(self) -> CandidateLists:
         """Return the queries with the texts of their candidates."""
-        return [
-            CandidateTexts(query, tuple(self.documents[d.doc_id] for d in self.candidates[query.query_id]))
-            for query in self.queries
-        ]
+        return CandidateLists(self.queries, self.candidates, self.documents)
 
     def context(self) -> Context:
         """Return what teacher strategies may look at."""
@@ -74,6 +116,8 @@ class Inputs:
             split = self.recipe.queries.split or ("train" if "train" in self.collection.splits() else None)
             return self.collection.qrels(split)
 
-        return Context(
-            qrels, lambda: [query.query_id for query in self.collection.queries()], seed=self.recipe.seed
-        )
+        def query_ids() -> list[str]:
+            written = self.recipe.queries.generate
+            return [query.query_id for query in (self.queries if written else self.collection.queries())]
+
+        return Context(qrels, query_ids, seed=self.recipe.seed)

@@ -12,7 +12,7 @@ from instruct_distill.labels import LabelStore, read_labels
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.stage import this_process
 from instruct_distill.pipeline.teacher import load_teacher
-from instruct_distill.teachers.labelling import chunk, label_chunk
+from instruct_distill.teachers.labelling import chunks_of, label_chunk
 from instruct_distill.teachers.statistics import label_statistics
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,12 @@ def label_candidates(inputs: Inputs) -> dict[str, Any]:
     parameters = inputs.recipe.teacher
     teacher = load_teacher(parameters, inputs.context())
     lists = inputs.lists()
-    chunks = chunk(
-        [teacher.strategy.prompts(len(item.documents)) for item in lists], parameters.prompts_per_chunk
-    )
+    chunks = chunks_of(teacher.strategy, lists.lengths, parameters)
+    query_ids = lists.query_ids
     store = LabelStore(
         inputs.folder / "labels.jsonl",
         teacher.fingerprint(lists),
-        [[lists[i].query.query_id for i in positions] for positions in chunks],
+        [[query_ids[i] for i in positions] for positions in chunks],
         rank=rank,
         processes=processes,
     )

@@ -11,9 +11,17 @@ from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import TeacherRun
 from instruct_distill.pipeline.calibrate import PROMPTS, Seconds, calibrate
 from instruct_distill.pipeline.inputs import Inputs
-from instruct_distill.pipeline.plan_sample import Measured, measure_student, measure_teacher, sample_lists
+from instruct_distill.pipeline.plan_sample import (
+    Measured,
+    measure_student,
+    measure_teacher,
+    measure_writer,
+    sample_lists,
+)
+from instruct_distill.pipeline.write import drawn_documents
+from instruct_distill.query_writing.writing import QUERY_TOKENS
 from instruct_distill.recipe import Recipe
-from instruct_distill.teachers.budgets import SHARES, budgets, usual_length
+from instruct_distill.teachers.budgets import FLIPS, SHARES, Budget, budgets, usual_length
 from instruct_distill.teachers.labelling import prompt_of, strategy_of
 from instruct_distill.teachers.sampled_pairs import SampledPairs
 from instruct_distill.teachers.strategy import Strategy
@@ -25,6 +33,8 @@ _CHECKPOINT_BYTES = 12
 _UNITS = ("", "k", "M", "G", "T")
 _STUDENT_BYTES = 4
 """A weight of the student, at most."""
+_CLOSE = 0.9
+"""Kendall τ from which an order is called that of all pairs."""
 
 
 class _Counts(NamedTuple):
@@ -79,15 +89,18 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
 def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[str], _Counts]:
     recipe, teacher = inputs.recipe, inputs.recipe.teacher
     if retrieved:
-        lengths, known = [len(ranked) for ranked in inputs.candidates.values()], "from the candidate file"
+        lengths = [inputs.candidates.count(query.query_id) for query in inputs.queries]
+        known = "from the candidate file"
     else:
-        lengths, known = [recipe.candidates.depth] * len(inputs.queries), "at most"
+        queries = recipe.queries.generate or len(inputs.queries)
+        lengths, known = [recipe.candidates.depth] * queries, "at most"
     prompts = sum(strategy.prompts(length) for length in lengths)
     per_list = [documents_used(recipe.training.documents_per_list, length) for length in lengths]
     steps = recipe.training.epochs * steps_per_epoch(len(lengths), recipe.training.lists_per_step)
     documents = recipe.training.epochs * sum(per_list)
     lines = [
         f"{recipe.name}: {recipe.folder}",
+        *_written(inputs, retrieved),
         f"retrieve  {len(lengths):,} queries, {sum(lengths):,} candidates ({known})",
         f"label     {prompts:,} prompts by {teacher.model or teacher.kind} ({teacher.kind})",
         f"train     {steps:,} optimizer steps, {documents:,} documents",
@@ -104,6 +117,24 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool) -> tuple[list[
             f"each, teacher {kind} (at most)"
         )
     return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)
+
+
+def _written(inputs: Inputs, done: bool) -> list[str]:
+    """What a model is asked for queries, where it writes them."""
+    queries = inputs.recipe.queries
+    if queries.generate is None:
+        return []
+    if done:
+        return [f"write     done: {len(inputs.queries):,} queries by {queries.model}"]
+    return [
+        f"write     {queries.generate:,} prompts by {queries.model} (one more for each that is replaced)",
+        _token_line(
+            "write",
+            queries.generate,
+            measure_writer(queries, drawn_documents(inputs), seed=inputs.recipe.seed),
+            f"up to {QUERY_TOKENS} are written after each",
+        ),
+    ]
 
 
 def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool) -> list[str]:
@@ -195,16 +226,27 @@ def _budget_table(recipe: Recipe, strategy: Strategy, lengths: Sequence[int]) ->
     if not rows:
         return []
     lines = [
-        f"budgets   of sampled_pairs at depth {depth}: Kendall tau to all pairs, by simulated teachers",
-        "          share        prompts   no noise   20% of answers flipped",
+        f"budgets   of sampled_pairs at depth {depth}: Kendall tau to all pairs, by simulated teachers that "
+        f"answer {', '.join(f'{flips:.0%}' for flips in FLIPS)} of their prompts wrongly",
+        f"          share        prompts {''.join(f'{flips:>7.0%}' for flips in FLIPS)}",
     ]
     for row in rows:
         here = row.share == own or (own is None and row.share == 1.0)
-        lines.append(
-            f"          {row.share:>5.0%} {row.prompts:>14,} {row.without_noise:>10.2f} "
-            f"{row.with_flips:>24.2f}{'   <- this recipe' if here else ''}"
-        )
-    return lines
+        taus = "".join(f"{tau:>7.2f}" for tau in row.agreement)
+        mark = "   <- this recipe" if here else ""
+        lines.append(f"          {row.share:>5.0%} {row.prompts:>14,} {taus}{mark}")
+    return lines + [
+        _warning(row, rows, depth) for row in rows if row.share == own and row.agreement[0] < _CLOSE
+    ]
+
+
+def _warning(own: Budget, rows: Sequence[Budget], depth: int) -> str:
+    enough = next(row for row in rows if row.agreement[0] >= _CLOSE)
+    return (
+        f"          at depth {depth} this recipe's budget gives another order than all pairs (tau "
+        f"{own.agreement[0]:.2f}) even where no answer is wrong; {enough.share:.0%} of the pairs give "
+        f"{enough.agreement[0]:.2f}"
+    )
 
 
 def _rounded(number: float) -> str:

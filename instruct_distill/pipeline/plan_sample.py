@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.task_data import candidate_documents
@@ -12,7 +13,8 @@ from instruct_distill.inference.counting import CountingEngine
 from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.labels import to_line
 from instruct_distill.prompts.prompt import Prompt
-from instruct_distill.records import ListLabel, Query, Run
+from instruct_distill.query_writing.parameters import TrainingQueriesParameters
+from instruct_distill.records import Document, ListLabel, Query, ScoredDocument
 from instruct_distill.sources.collection import Collection
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
 from instruct_distill.teachers.parameters import TeacherParameters
@@ -22,11 +24,12 @@ from instruct_distill.training.parameters import StudentParameters
 _LISTS = 64
 _PROMPTS = 20_000
 _TOKENISED = 3_000
+_WRITTEN = 200
 
 
 def sample_lists(
     queries: Sequence[Query],
-    candidates: Run,
+    candidates: Mapping[str, list[ScoredDocument]],
     collection: Collection,
     prompts: Callable[[int], int],
     *,
@@ -67,7 +70,7 @@ class Measured:
         missing: why there is no tokenizer.
         weights: the number of the model's weights; 0 where it is not known.
         labels: a teacher's labels of the sample, answers drawn by lot.
-        questions: some of the prompts, from all lists.
+        questions: the first prompts of each list, in the order in which they are asked.
         counter: what counted.
         estimated: the tokens are a guess from the texts' size: the tokenizer is a server's.
     """
@@ -135,8 +138,25 @@ def measure_student(
     return _found(counter, weights, [])
 
 
+def measure_writer(
+    parameters: TrainingQueriesParameters, documents: Iterable[Document], *, seed: int
+) -> Measured:
+    """Tokenise the prompts by which queries are written from some documents."""
+    try:
+        counter, weights = _counter(parameters, parameters.prompt_record, 1, seed, download=False)
+    except InputError as error:
+        return Measured(missing=str(error))
+    some = islice(documents, min(parameters.generate or 0, _WRITTEN))
+    counter.generate([Question(Query("", ""), (document,)) for document in some], 0)
+    return _found(counter, weights, [])
+
+
 def _counter(
-    model: TeacherParameters | StudentParameters, prompt: Prompt, lists: int, seed: int, download: bool
+    model: TeacherParameters | StudentParameters | TrainingQueriesParameters,
+    prompt: Prompt,
+    lists: int,
+    seed: int,
+    download: bool,
 ) -> tuple[CountingEngine, int]:
     # torch is imported where it is needed
     from instruct_distill.models.unloaded import unloaded_model

@@ -14,10 +14,11 @@ from typing import Any
 from instruct_distill.errors import InputError, StaleStageError
 from instruct_distill.files import read_json, write_json
 
-STAGES = ("retrieve", "label", "train", "evaluate")
-"""The stages in their order."""
+STAGES = ("write", "retrieve", "label", "train", "evaluate")
+"""The stages in their order; ``write`` is there only where a recipe has queries written."""
 
 OUTPUTS = {
+    "write": ("queries.jsonl", "queries.answers.jsonl"),
     "retrieve": ("candidates.trec", "evaluation/*/first_stage.trec", "evaluation/*/qrels.txt"),
     "label": ("labels.jsonl", "labels.jsonl.process-*"),
     "train": ("checkpoints", "student", "training.jsonl"),
@@ -27,6 +28,7 @@ OUTPUTS = {
 
 
 NEEDED = {
+    "write": ("queries.jsonl",),
     "retrieve": ("candidates.trec",),
     "label": ("labels.jsonl",),
     "train": ("student/reranker.json",),

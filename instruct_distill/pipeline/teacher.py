@@ -49,19 +49,22 @@ class Teacher(NamedTuple):
             for part in (*item.query, *(text for document in item.documents for text in document)):
                 texts.update(part.encode("utf-8") + b"\0")
             texts.update(b"\n")
-        about_model = {
-            "dtype": self.dtype,
-            "prompt": self.prompt.as_dict() if self.prompt else None,
-            "max_length": asked.max_length,
-            "document_words": asked.document_words,
-            "tokens_per_batch": asked.tokens_per_batch,
-        }
+        prompt = self.prompt.as_dict() if self.prompt else None
+        about_model: dict[str, Any]
         if self.served is not None:
             # a server has its own precision, batches and limits, and may have moved to another address
             about_model = {
                 "server": self.served,
-                "prompt": about_model["prompt"],
+                "prompt": prompt,
                 "document_words": asked.document_words,
+            }
+        else:
+            about_model = {
+                "dtype": self.dtype,
+                "prompt": prompt,
+                "max_length": asked.max_length,
+                "document_words": asked.document_words,
+                "tokens_per_batch": asked.tokens_per_batch,
             }
         return {
             "teacher": asked.model or asked.run or asked.permutations or "qrels",
@@ -70,6 +73,7 @@ class Teacher(NamedTuple):
             **({"strategy_parameters": settings} if settings else {}),
             **({"answers": asked.answers} if asked.answers != "logits" else {}),
             **(about_model if self.engine else {}),
+            **({"share_prefix": True} if getattr(self.engine, "shares_prefix", False) else {}),
             "prompts_per_chunk": asked.prompts_per_chunk,
             "lists": len(lists),
             "texts": texts.hexdigest()[:32],
@@ -98,13 +102,22 @@ def load_teacher(parameters: TeacherParameters, context: Context) -> Teacher:
     from instruct_distill.models.precision import dtype_name
 
     assert parameters.model is not None
-    loaded = load_model(parameters.model, revision=parameters.revision, dtype=parameters.dtype)
+    loaded = load_model(
+        parameters.model,
+        revision=parameters.revision,
+        dtype=parameters.dtype,
+        split=parameters.devices == "split",
+    )
     engine: Engine = LocalEngine(
         loaded,
         prompt,
         max_length=parameters.max_length,
         document_words=parameters.document_words,
         tokens_per_batch=parameters.tokens_per_batch,
+        # what is written, and how likely a query is, is asked with whole prompts
+        share_prefix=parameters.share_prefix == "auto"
+        and strategy.asks == "answer_logits"
+        and parameters.answers == "logits",
     )
     if parameters.answers == "written":
         engine = WrittenAnswers(engine)

@@ -32,6 +32,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     from instruct_distill.pipeline.dev_task import dev_task
     from instruct_distill.student_folder import StudentRecord, write_student
     from instruct_distill.training.loop import train
+    from instruct_distill.training.probe import check_probe
     from instruct_distill.training.student import finished_student, load_student
 
     recipe, folder = inputs.recipe, inputs.folder
@@ -78,9 +79,14 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             },
         )
         write_student(folder / "student", finished_student(loaded, student, lists), record)
+        # quantised weights are trained on, and the whole ones are used with what they learned
+        if trained.probe is not None and not (student.lora and student.lora.quantize):
+            check_probe(folder / "student", trained.probe)
         write_card(folder / "student")
     logger.info("train: %d steps, agreement with the teacher %s", trained.steps, _figure(trained.agreement))
-    return {"lists": len(lists), **trained._asdict()}
+    outcome = trained._asdict()
+    del outcome["probe"]
+    return {"lists": len(lists), **outcome}
 
 
 def _probability(inputs: Inputs, loaded: LoadedModel, lists: Sequence[TrainingList]) -> Calibration | None:

@@ -210,6 +210,14 @@ _RELEASED = (
     "Predict whether the given passage answer the question.\n\nQuestion: {query}\n\nPassage: {passage}\n\n"
     "Does the passage answer the question?"
 )
+_WRITE_QUERY = (
+    "Here are passages, each with a question that it answers.\n\n"
+    "Passage: Ferries to the island leave from the old pier every hour between six in the morning and ten at "
+    "night.\n\nQuestion: when do ferries to the island leave\n\n"
+    "Passage: Bread turns out dry when the dough has too little water or stays in the oven for too long.\n\n"
+    "Question: why is my bread dry\n\n"
+    "Write the question for this one, and nothing else.\n\nPassage: {passage}\n\nQuestion:"
+)
 _MOVIE_HEAD = "Question: Given the conversation history between the recommender and the user:\n\n{query}\n\n"
 
 PROMPTS: dict[str, Prompt] = {
@@ -260,6 +268,7 @@ PROMPTS: dict[str, Prompt] = {
         ),
         # this project's own wording
         Prompt(name="query-generation", template="{passage}\n\nWrite a question that this passage answers."),
+        Prompt(name="write-query", template=_WRITE_QUERY),
         Prompt(name="describe", template="{passage}\n\nSay in one sentence what this does."),
         Prompt(
             name="pointwise-short",

@@ -11,7 +11,9 @@ SOURCES = Registry(
     "collection prefix",
     besides=(
         "collection",
+        "document_store",
         "fingerprint",
+        "item_files",
         "parameters",
         "qrels",
         "queries",

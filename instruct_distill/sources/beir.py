@@ -27,8 +27,8 @@ class BeirCollection(Collection):
 
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
-        self._corpus = _one_of(folder, "corpus.jsonl")
-        self._queries = _one_of(folder, "queries.jsonl")
+        self._corpus = _corpus(folder)
+        self._queries = _plain_or_packed(folder, "queries.jsonl")
         self._qrels = {
             path.name.removesuffix(".gz").removesuffix(".tsv"): path
             for pattern in ("*.tsv.gz", "*.tsv")
@@ -41,6 +41,8 @@ class BeirCollection(Collection):
 
     @cached_property
     def _all_queries(self) -> list[Query]:
+        if self._queries is None:
+            raise self.no_queries("queries.jsonl")
         return read_queries(self._queries)
 
     def queries(self, split: str | None = None) -> list[Query]:
@@ -77,21 +79,26 @@ class BeirCollection(Collection):
         return files_fingerprint([self._corpus])
 
 
-def _one_of(folder: Path, file_name: str) -> Path:
-    for path in (folder / file_name, folder / f"{file_name}.gz"):
-        if path.is_file():
-            return path
-    raise InputError(
-        f"{folder}: no {file_name} (or {file_name}.gz); a BEIR folder has corpus.jsonl, queries.jsonl and "
-        "qrels/SPLIT.tsv"
-    )
+def _plain_or_packed(folder: Path, file_name: str) -> Path | None:
+    paths = (folder / file_name, folder / f"{file_name}.gz")
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _corpus(folder: Path) -> Path:
+    path = _plain_or_packed(folder, "corpus.jsonl")
+    if path is None:
+        raise InputError(
+            f"{folder}: no corpus.jsonl (or corpus.jsonl.gz); a BEIR folder has corpus.jsonl, and may have "
+            "queries.jsonl and qrels/SPLIT.tsv"
+        )
+    return path
 
 
 def open_collection(name: str, location: str) -> Collection:
     """Open a folder in BEIR form.
 
     Raises:
-        InputError: the folder lacks ``corpus.jsonl`` or ``queries.jsonl``.
+        InputError: the folder lacks ``corpus.jsonl``.
     """
     if not location:
         raise InputError(f"collection {name!r}: no folder; write beir:FOLDER")

@@ -32,17 +32,20 @@ class Collection(ABC):
     def documents(self) -> Iterator[Document]:
         """Yield every document in the source's order; memory does not grow with the collection."""
 
-    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
-        """Return the documents of these ids; ids that the collection lacks are not in the result."""
+    def pick(self, doc_ids: Iterable[str]) -> Iterator[Document]:
+        """Yield the documents of these ids, in any order; ids that the collection lacks are passed over."""
         wanted = set(doc_ids)
-        found: dict[str, Document] = {}
         if wanted:
             for document in self.documents():
                 if document.doc_id in wanted:
-                    found[document.doc_id] = document
-                    if len(found) == len(wanted):
-                        break
-        return found
+                    yield document
+                    wanted.remove(document.doc_id)
+                    if not wanted:
+                        return
+
+    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
+        """Return the documents of these ids; ids that the collection lacks are not in the result."""
+        return {document.doc_id: document for document in self.pick(doc_ids)}
 
     def qrels(self, split: str | None = None) -> Qrels | None:
         """Return the judgements of a split, or None where the source has none."""
@@ -67,6 +70,13 @@ class Collection(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a hex digest that changes when the source's documents change, without reading them all."""
+
+    def no_queries(self, files: str) -> InputError:
+        """Return the error of a collection that was asked for queries and has none."""
+        return InputError(
+            f"{self.name}: no queries (there is no {files}); to train without queries of your own, have a "
+            "model write some: queries: {generate: 1000, model: ...}"
+        )
 
     def check_split(self, split: str | None) -> str | None:
         """Return the split as it is.

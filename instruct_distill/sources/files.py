@@ -19,8 +19,8 @@ from instruct_distill.sources.record_fields import read_documents, read_queries
 from instruct_distill.trec import read_run
 
 _LAYOUT = (
-    "a folder of files has documents.jsonl or .tsv, queries.jsonl or .tsv, and may have qrels.txt or .tsv "
-    "and candidates.trec, and for items popularity.tsv and excluded.tsv, each also with .gz"
+    "a folder of files has documents.jsonl or .tsv, and may have queries.jsonl or .tsv, qrels.txt or .tsv, "
+    "candidates.trec, and for items popularity.tsv and excluded.tsv, each also with .gz"
 )
 
 
@@ -35,7 +35,7 @@ class FilesCollection(Collection):
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
         self._documents = _required(folder, "documents.jsonl", "documents.tsv")
-        self._queries = _required(folder, "queries.jsonl", "queries.tsv")
+        self._queries = _optional(folder, "queries.jsonl", "queries.tsv")
         self._qrels = _optional(folder, "qrels.txt", "qrels.tsv")
         self._candidates = _optional(folder, "candidates.trec")
         self._popularities = _optional(folder, "popularity.tsv")
@@ -43,6 +43,8 @@ class FilesCollection(Collection):
 
     @cached_property
     def _all_queries(self) -> list[Query]:
+        if self._queries is None:
+            raise self.no_queries("queries.jsonl or queries.tsv")
         return read_queries(self._queries)
 
     def queries(self, split: str | None = None) -> list[Query]:
@@ -130,7 +132,7 @@ def open_collection(name: str, location: str) -> Collection:
     """Open a folder of plain files.
 
     Raises:
-        InputError: the folder lacks documents or queries, or has a file in two formats.
+        InputError: the folder lacks documents, or has a file in two formats.
     """
     if not location:
         raise InputError(f"collection {name!r}: no folder; write files:FOLDER")

@@ -53,11 +53,10 @@ class IrdsCollection(Collection):
         self._require_documents()
         return map(self._document, self._dataset.docs_iter())
 
-    def fetch(self, doc_ids: Iterable[str]) -> dict[str, Document]:
-        """Return the documents of these ids through the data set's own index."""
+    def pick(self, doc_ids: Iterable[str]) -> Iterator[Document]:
+        """Yield the documents of these ids through the data set's own index."""
         self._require_documents()
-        found = self._dataset.docs_store().get_many(list(dict.fromkeys(doc_ids)))
-        return {str(doc_id): self._document(record) for doc_id, record in found.items()}
+        return map(self._document, self._dataset.docs_store().get_many_iter(list(dict.fromkeys(doc_ids))))
 
     def _require_documents(self) -> None:
         if not self._dataset.has_docs():

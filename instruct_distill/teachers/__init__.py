@@ -18,6 +18,7 @@ STRATEGIES = Registry(
         "bradley_terry",
         "pairwise_sort",
         "ranking_scores",
+        "rounds",
         "sorting",
     ),
 )

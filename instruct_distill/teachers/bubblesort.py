@@ -13,7 +13,7 @@ from pydantic import Field
 from instruct_distill.inference.engine import Question
 from instruct_distill.schema import parameters
 from instruct_distill.teachers.pairwise_sort import PairwiseSort
-from instruct_distill.teachers.sorting import Best, bubble_cost, bubble_top
+from instruct_distill.teachers.sorting import Best, bubble_cost, bubble_rounds, bubble_top
 
 
 @parameters
@@ -28,13 +28,16 @@ class BubbleSort(PairwiseSort):
     """Lets the best of the rest rise from the end of the list, k times.
 
     Ties and scores: :class:`PairwiseSort`. A pair that an earlier pass compared is not asked again: a list
-    that is sorted already costs n − 1 comparisons. As with ``heapsort``, ``prompts_per_chunk`` should be many
-    times the prompts of a list.
+    that is sorted already costs n − 1 comparisons.
     """
 
     def comparisons(self, candidates: int) -> int:
         """See :class:`PairwiseSort`."""
         return bubble_cost(candidates, self.parameters.strategy_section(Parameters).k, 2, True)
+
+    def rounds(self, candidates: int) -> int:
+        """See :class:`Strategy`."""
+        return bubble_rounds(candidates, self.parameters.strategy_section(Parameters).k, 2, True)
 
     def sort(self, candidates: int, best: Best) -> Generator[list[Question], Any, list[int]]:
         """See :class:`PairwiseSort`."""

@@ -1,8 +1,9 @@
 """What a share of the pairs is worth: the order that it gives, against the order of all pairs.
 
-The figures come from simulated teachers, so that a budget can be chosen before the first prompt is asked. The
-same share is worth much less in a short list: of ten documents each meets two or three others at 25%, of a
-hundred each meets 25.
+The figures come from teachers that are simulated on the spot, in less than a second and for any number of
+documents, so that a budget can be chosen before the first prompt is asked; ``docs/sampled-pairs.md`` has
+measured ones beside them. The same share is worth much less in a short list: of ten documents each meets two
+or three others at 25%, of a hundred each meets 25.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from instruct_distill.teachers.strategy import Context
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Shares of the pairs that a table has, besides the recipe's own."""
+FLIPS = (0.0, 0.1, 0.2, 0.3)
+"""Shares of its prompts that a simulated teacher answers the wrong way round, each by itself."""
 
-_SIMULATED_PROMPTS = 15_000
+_SIMULATED_PROMPTS = 8_000
 _LISTS = (2, 200)
 
 
@@ -36,14 +39,12 @@ class Budget(NamedTuple):
     Args:
         share: of the n(n−1)/2 pairs; what is asked is more where they would not connect all documents.
         prompts: for all lists.
-        without_noise: mean Kendall τ-b to all pairs, for a teacher that has one order and answers by it.
-        with_flips: the same for one that answers a fifth of its prompts the wrong way round, each by itself.
+        agreement: for each of ``FLIPS``, mean Kendall τ-b to all pairs by a teacher that has one order.
     """
 
     share: float
     prompts: int
-    without_noise: float
-    with_flips: float
+    agreement: tuple[float, ...]
 
 
 def budgets(
@@ -74,12 +75,12 @@ def budgets(
         strategy = SampledPairs(dataclasses.replace(parameters, strategy=chosen), context)
         sampled = strategy.prompts(candidates) < candidates * (candidates - 1)
         # all pairs have the order of all pairs
-        agreement = [
+        agreement = tuple(
             _agreement(strategy, candidates, flips, sorted(lists)[1], seed) if sampled else 1.0
-            for flips in (0.0, 0.2)
-        ]
+            for flips in FLIPS
+        )
         prompts = sum(strategy.prompts(length) for length in lengths)
-        rows.append(Budget(share, prompts, agreement[0], agreement[1]))
+        rows.append(Budget(share, prompts, agreement))
     return rows
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from instruct_distill.inference.engine import Question
 from instruct_distill.schema import parameters
 from instruct_distill.teachers.pairwise_sort import PairwiseSort
-from instruct_distill.teachers.sorting import Best, heap_cost, heap_top
+from instruct_distill.teachers.sorting import Best, heap_cost, heap_rounds, heap_top
 
 
 @parameters
@@ -27,13 +27,17 @@ class Parameters:
 class HeapSort(PairwiseSort):
     """Sorts the best k with a heap; ties and scores: :class:`PairwiseSort`.
 
-    A list has one comparison at a time to ask: batches are filled by many lists, so ``prompts_per_chunk``
-    should be many times the prompts of a list.
+    While the heap is made, a list has a level of it to ask at a time, then one comparison after the other:
+    batches are filled by many lists.
     """
 
     def comparisons(self, candidates: int) -> int:
         """See :class:`PairwiseSort`."""
         return heap_cost(candidates, self.parameters.strategy_section(Parameters).k, 2, True)
+
+    def rounds(self, candidates: int) -> int:
+        """See :class:`Strategy`."""
+        return heap_rounds(candidates, self.parameters.strategy_section(Parameters).k, 2, True)
 
     def sort(self, candidates: int, best: Best) -> Generator[list[Question], Any, list[int]]:
         """See :class:`PairwiseSort`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,11 @@ from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
 from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.teachers import STRATEGIES
 from instruct_distill.teachers.parameters import TeacherParameters
-from instruct_distill.teachers.strategy import Context, Steps, Strategy
+from instruct_distill.teachers.rounds import together
+from instruct_distill.teachers.strategy import Context, Strategy
+
+_TOKENS = 64
+"""A round of a chunk has a prompt for so many tokens of a batch: two batches of prompts twice as long."""
 
 
 class CandidateTexts(NamedTuple):
@@ -59,26 +64,58 @@ def prompt_of(parameters: TeacherParameters, strategy: Strategy) -> Prompt | Non
     return prompt
 
 
-def chunk(prompts: Sequence[int], prompts_per_chunk: int) -> list[list[int]]:
+def chunks_of(strategy: Strategy, lengths: Sequence[int], parameters: TeacherParameters) -> list[list[int]]:
+    """Group consecutive lists into chunks: what is asked, written and resumed together.
+
+    Args:
+        strategy: what asks.
+        lengths: the number of documents of each list, in candidate-file order.
+        parameters: the teacher section.
+
+    Returns:
+        positions of the lists of each chunk.
+    """
+    # a strategy of many rounds asks little at a time: batches are filled by many lists
+    at_once = [
+        strategy.prompts(n) / strategy.rounds(n) if strategy.rounds(n) > 1 else math.inf for n in lengths
+    ]
+    return chunk(
+        [strategy.prompts(n) for n in lengths],
+        parameters.prompts_per_chunk,
+        at_once=at_once,
+        least_at_once=min(parameters.tokens_per_batch // _TOKENS, parameters.prompts_per_chunk),
+    )
+
+
+def chunk(
+    prompts: Sequence[int],
+    prompts_per_chunk: int,
+    *,
+    at_once: Sequence[float] = (),
+    least_at_once: float = 0,
+) -> list[list[int]]:
     """Group consecutive lists into chunks of at most that many prompts, at least one list each.
 
     Args:
         prompts: the number of prompts of each list, in candidate-file order.
         prompts_per_chunk: what a chunk holds at most; a longer list is a chunk of its own.
+        at_once: the number of prompts that each list asks in one round.
+        least_at_once: a chunk whose lists ask fewer prompts than these in one round takes in more lists.
 
     Returns:
         positions of the lists of each chunk.
     """
     chunks: list[list[int]] = []
-    filled = 0
+    filled, round_ = 0, 0.0
     for position, count in enumerate(prompts):
         # lists without prompts are free, but a chunk of ten thousand of them would be no unit of work
         count = max(count, 1)
-        if not chunks or filled + count > prompts_per_chunk:
+        if not chunks or (filled + count > prompts_per_chunk and round_ >= least_at_once):
             chunks.append([])
-            filled = 0
+            filled, round_ = 0, 0.0
         chunks[-1].append(position)
         filled += count
+        round_ += at_once[position] if at_once else 0.0
     return chunks
 
 
@@ -93,29 +130,24 @@ def label_chunk(
     Raises:
         NonFiniteScoreError: the model answered with NaN or infinity.
     """
-    labels: list[ListLabel | None] = [None] * len(lists)
-    running: list[tuple[int, Steps, list[Question]]] = []
     asked = [
         [i for i, document in enumerate(item.documents) if document.full_text or strategy.asks is None]
         for item in lists
     ]
-    for position, item in enumerate(lists):
-        steps = strategy.label(item.query, [item.documents[i] for i in asked[position]])
-        _advance(labels, running, position, steps, None)
-    ask = _asking(strategy, engine) if running else None
-    while running:
-        assert ask is not None
-        questions = [question for _, _, round_ in running for question in round_]
-        answers = ask(questions) if questions else np.zeros((0, 2), dtype=np.float32)
-        waiting, running, start = running, [], 0
-        for position, steps, round_ in waiting:
-            own = answers[start : start + len(round_)]
-            start += len(round_)
-            _advance(labels, running, position, steps, own)
+    steps = together(
+        strategy.label(item.query, [item.documents[i] for i in kept])
+        for item, kept in zip(lists, asked, strict=True)
+    )
+    try:
+        questions = next(steps)
+        ask = _asking(strategy, engine)
+        while True:
+            questions = steps.send(ask(questions) if questions else np.zeros((0, 2), dtype=np.float32))
+    except StopIteration as done:
+        labels: list[ListLabel] = done.value
     return [
         _with_empty_documents(label, item, kept)
         for label, item, kept in zip(labels, lists, asked, strict=True)
-        if label is not None
     ]
 
 
@@ -127,22 +159,6 @@ def _asking(strategy: Strategy, engine: Engine | None) -> Callable[[list[Questio
     if strategy.asks == "generate":
         return lambda questions: ask(questions, strategy.max_tokens)
     return lambda questions: ask(questions)
-
-
-def _advance(
-    labels: list[ListLabel | None],
-    running: list[tuple[int, Steps, list[Question]]],
-    position: int,
-    steps: Steps,
-    answers: Any,
-) -> None:
-    """Let one list's strategy take its next step: it asks again, or it is done."""
-    try:
-        questions = next(steps) if answers is None else steps.send(answers)
-    except StopIteration as done:
-        labels[position] = done.value
-    else:
-        running.append((position, steps, questions))
 
 
 def _with_empty_documents(label: ListLabel, item: CandidateTexts, kept: Sequence[int]) -> ListLabel:

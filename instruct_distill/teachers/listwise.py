@@ -93,6 +93,10 @@ class Listwise(Strategy):
         """See :class:`Strategy`."""
         return len(self._starts(candidates))
 
+    def rounds(self, candidates: int) -> int:
+        """See :class:`Strategy`; a window waits for the one before it."""
+        return self.prompts(candidates)
+
     def _starts(self, candidates: int) -> list[int]:
         """The first place of each window: from the end of the list to its front, which is never left out."""
         if candidates < 2:

@@ -33,6 +33,10 @@ class PairwiseSort(Strategy):
         """Return the number of comparisons for a list of that many candidates, at most."""
 
     @abstractmethod
+    def rounds(self, candidates: int) -> int:
+        """See :class:`Strategy`."""
+
+    @abstractmethod
     def sort(self, candidates: int, best: Best) -> Generator[list[Question], Any, list[int]]:
         """Return the best of so many candidates, best first."""
 

@@ -46,14 +46,20 @@ class TeacherParameters:
     """Take the collection's judgements as labels (a supervised baseline)."""
     dtype: Literal["auto", "bf16", "fp32", "fp16", "fp64"] = "auto"
     """Number format of a local model: bf16 where the machine has it natively, else fp32, or as said."""
+    devices: Literal["one", "split"] = "one"
+    """one: each process has the whole model on its own GPU; split: its layers are spread over all GPUs of the
+    machine, for a model too large for one, and there is one process a machine."""
     max_length: int = Field(default=512, gt=0)
     """The longest prompt of a local model, in tokens; for a served one set document_words."""
     document_words: int | None = Field(default=None, gt=0)
     """Words of a document that are shown at most; the released scripts use 100."""
     tokens_per_batch: int = Field(default=4096, gt=0)
     """Padded tokens a batch of a local model."""
+    share_prefix: Literal["auto", "off"] = "auto"
+    """Let a local decoder-only model read the common beginnings of a chunk's prompts once, where it can."""
     prompts_per_chunk: int = Field(default=512, gt=0)
-    """Prompts after which labels are written: the unit of batching, resuming and dealing to processes."""
+    """Prompts after which labels are written: the unit of batching, resuming and dealing to processes.
+    Strategies that ask little at a time (sorts, windows) take in more, for full batches."""
 
     @field_validator("strategy")
     @classmethod
@@ -91,13 +97,15 @@ class TeacherParameters:
             raise ValueError("server: name the model that it serves with 'model'")
         if self.server is not None and self.revision is not None:
             raise ValueError("revision: a server has one revision of its model, which cannot be chosen here")
+        if self.server is not None and self.devices != "one":
+            raise ValueError("devices: a server has its own; leave the key out")
         return self
 
     @property
     def answer_settings(self) -> dict[str, Any]:
         """The section as plain values, without the keys that labels do not depend on."""
         section: dict[str, Any] = TypeAdapter(TeacherParameters).dump_python(self, mode="json")
-        del section["server"]
+        del section["server"], section["devices"]
         return section if self.server is None else section | {"server": self.server.answer_settings}
 
     @property

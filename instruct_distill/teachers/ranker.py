@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instruct_distill.inference.engine import Engine
+from instruct_distill.inference.engine import Engine, FloatArray
 from instruct_distill.labels import LabelStore, read_labels
-from instruct_distill.records import Document, ListLabel, Query, RankedDocument
+from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
 from instruct_distill.teachers.strategy import Strategy
 
@@ -36,7 +36,7 @@ class StrategyRanker:
         (label,) = label_chunk(self._strategy, self._engine, [CandidateTexts(query, tuple(documents))])
         self._queries += 1
         self._prompts += getattr(self._engine, "asked", 0) - before
-        return ranking(label, documents)
+        return _ranking(_float32(label.scores), documents)
 
 
 class TeacherRanker:
@@ -50,24 +50,28 @@ class TeacherRanker:
 
     def __init__(self, strategy: Strategy, engine: Engine | None, store: LabelStore) -> None:
         self._strategy, self._engine, self._store = strategy, engine, store
-        self._known = {label.query_id: label for label in read_labels(store.path)}
+        # of a label the scores only: at depth 100 the comparisons of all pairs are a megabyte a query
+        self._known = {label.query_id: _float32(label.scores) for label in read_labels(store.path)}
         self._chunk_of = {chunk[0]: number for number, chunk in enumerate(store.chunks)}
 
     def rank(self, query: Query, documents: Sequence[Document]) -> list[RankedDocument]:
         """Return all documents, best first; equal scores keep the order given."""
-        label = self._known.get(query.query_id) or self._ask(query, documents)
-        return ranking(label, documents)
+        if query.query_id not in self._known:
+            self._ask(query, documents)
+        return _ranking(self._known[query.query_id], documents)
 
-    def _ask(self, query: Query, documents: Sequence[Document]) -> ListLabel:
+    def _ask(self, query: Query, documents: Sequence[Document]) -> None:
         (label,) = label_chunk(self._strategy, self._engine, [CandidateTexts(query, tuple(documents))])
         self._store.append(self._chunk_of[query.query_id], [label])
-        self._known[query.query_id] = label
-        return label
+        self._known[query.query_id] = _float32(label.scores)
 
 
-def ranking(label: ListLabel, documents: Sequence[Document]) -> list[RankedDocument]:
-    """Return a label's documents, best first; equal scores keep the order given."""
-    scores = np.array(label.scores, dtype=np.float32)
+def _float32(scores: Sequence[float]) -> FloatArray:
+    return np.array(scores, dtype=np.float32)
+
+
+def _ranking(scores: FloatArray, documents: Sequence[Document]) -> list[RankedDocument]:
+    """Return the documents, best first; equal scores keep the order given."""
     return [
         RankedDocument(int(i), documents[i].doc_id, float(scores[i]), rank, documents[i].full_text)
         for rank, i in enumerate(np.argsort(-scores, kind="stable"), start=1)

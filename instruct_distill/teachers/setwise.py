@@ -17,7 +17,15 @@ from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.schema import parameters
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.ranking_scores import ranking_scores
-from instruct_distill.teachers.sorting import Asking, bubble_cost, bubble_top, heap_cost, heap_top
+from instruct_distill.teachers.sorting import (
+    Asking,
+    bubble_cost,
+    bubble_rounds,
+    bubble_top,
+    heap_cost,
+    heap_rounds,
+    heap_top,
+)
 from instruct_distill.teachers.strategy import Context, Steps, Strategy
 
 
@@ -47,7 +55,6 @@ class Setwise(Strategy):
     A set is shown in first-stage order. A model that prefers the first label whatever stands there then
     repeats the first stage, and nothing in its answers shows it: see ``rotate``. (With an item of the heap
     before its children, as in the paper's scripts, such a model makes the last candidate the second best.)
-    As with ``heapsort``, ``prompts_per_chunk`` should be many times the prompts of a list.
     """
 
     asks = "answer_logits"
@@ -66,6 +73,13 @@ class Setwise(Strategy):
         else:
             sets = bubble_cost(candidates, chosen.k, chosen.set_size, False)
         return sets * min(chosen.set_size, max(candidates, 1)) if chosen.rotate else sets
+
+    def rounds(self, candidates: int) -> int:
+        """See :class:`Strategy`."""
+        chosen = self._chosen
+        if chosen.sort == "heap":
+            return heap_rounds(candidates, chosen.k, chosen.set_size - 1, False)
+        return bubble_rounds(candidates, chosen.k, chosen.set_size, False)
 
     def label(self, query: Query, documents: Sequence[Document]) -> Steps:
         """See :class:`Strategy`."""

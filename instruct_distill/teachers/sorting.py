@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from instruct_distill.inference.engine import Question
+from instruct_distill.teachers.rounds import together
 
 Asking = Generator[list[Question], Any, int]
 """Yields questions, is sent answers, returns an item."""
@@ -23,10 +24,11 @@ def heap_top(n: int, k: int, children: int, best: Best) -> Generator[list[Questi
     """Return the best k of n items, best first, by a heap in which each item has so many children.
 
     An item and its children are one set, the item first. All n items are ranked where k is n − 1 or more.
+    While the heap is made, the items of one level sink side by side: none meets what another one moves.
     """
     heap = list(range(n))
-    for parent in reversed(range(_parents(n, children))):
-        yield from _sift(heap, parent, children, best)
+    for level in reversed(_levels(n, children)):
+        yield from together(_sift(heap, parent, children, best) for parent in level)
     top: list[int] = []
     while heap and len(top) < k:
         top.append(heap[0])
@@ -41,15 +43,16 @@ def bubble_top(n: int, k: int, width: int, best: Best) -> Generator[list[Questio
     """Return the best k of n items, best first: k times, the best of overlapping sets rises from the end.
 
     Sets are neighbours in the list. The best one goes to the front of its set, the others keep their order.
+    A pass begins as soon as the one before it is two sets ahead, so that about k / 2 sets are asked side by
+    side; they are the sets that one pass after the other would ask.
     """
     items = list(range(n))
-    for place in range(min(k, n - 1)):
-        end = n
-        while end - place > 1:
-            start = max(place, end - width)
-            found = yield from best(items[start:end])
-            items.insert(start, items.pop(items.index(found, start, end)))
-            end = start + 1
+    passes = [_windows(n, place, width) for place in range(min(k, n - 1))]
+    for step in range(max((2 * p + len(windows) for p, windows in enumerate(passes)), default=0)):
+        sets = [windows[step - 2 * p] for p, windows in enumerate(passes) if 0 <= step - 2 * p < len(windows)]
+        found = yield from together(best(items[start:end]) for start, end in sets)
+        for (start, end), item in zip(sets, found, strict=True):
+            items.insert(start, items.pop(items.index(item, start, end)))
     return items[:k]
 
 
@@ -71,8 +74,41 @@ def bubble_cost(n: int, k: int, width: int, pairwise: bool) -> int:
     return total
 
 
-def _parents(n: int, children: int) -> int:
-    return (n + children - 2) // children if n > 1 else 0
+@lru_cache(maxsize=4096)
+def heap_rounds(n: int, k: int, children: int, pairwise: bool) -> int:
+    """Return in how many rounds :func:`heap_top` asks, at most."""
+    a_set = children if pairwise else 1  # the comparisons in a set wait for each other
+    heights = [len(_levels(size, children)) for size in range(max(n - k + 1, 1), n)]
+    levels = len(_levels(n, children))
+    return a_set * (levels * (levels + 1) // 2 + sum(heights))
+
+
+@lru_cache(maxsize=4096)
+def bubble_rounds(n: int, k: int, width: int, pairwise: bool) -> int:
+    """Return in how many rounds :func:`bubble_top` asks, at most."""
+    last = [2 * place + len(_windows(n, place, width)) for place in range(min(k, n - 1))]
+    return (width - 1 if pairwise else 1) * max(last, default=0)
+
+
+def _levels(n: int, children: int) -> list[range]:
+    """The nodes of a heap that have children, level by level from the top."""
+    parents = (n + children - 2) // children if n > 1 else 0
+    levels, start = [], 0
+    while start < parents:
+        below = children * start + 1
+        levels.append(range(start, min(below, parents)))
+        start = below
+    return levels
+
+
+def _windows(n: int, place: int, width: int) -> list[tuple[int, int]]:
+    """The sets (first place, place after the last) of a pass that brings the best item to a place."""
+    windows, end = [], n
+    while end - place > 1:
+        start = max(place, end - width)
+        windows.append((start, end))
+        end = start + 1
+    return windows
 
 
 def _sift(heap: list[int], node: int, children: int, best: Best) -> Generator[list[Question], Any, None]:

@@ -63,6 +63,10 @@ class Strategy(ABC):
     def prompts(self, candidates: int) -> int:
         """Return the number of prompts for a list of that many candidates, at most."""
 
+    def rounds(self, candidates: int) -> int:
+        """Return in how many rounds these prompts are asked, at most: 1 where none waits for an answer."""
+        return 1
+
     @abstractmethod
     def label(self, query: Query, documents: Sequence[Document]) -> Steps:
         """Label one list; no document is empty. Scores stand in the order of ``documents``."""

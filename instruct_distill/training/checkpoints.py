@@ -67,7 +67,8 @@ def save_checkpoint(
     updater.save(temporary)
     processes.wait_for_everyone()
     if processes.is_main_process:
-        _complete_checkpoint(folder, temporary, step, state)
+        launch = {"kind": updater.kind, "processes": processes.num_processes}
+        _complete_checkpoint(folder, temporary, {"step": step, "launch": launch, **state})
         if keep != "all":
             for number, old in _complete(folder)[:-keep]:
                 if number != best:
@@ -75,13 +76,13 @@ def save_checkpoint(
     processes.wait_for_everyone()
 
 
-def _complete_checkpoint(folder: Path, temporary: Path, step: int, state: dict[str, Any]) -> None:
-    (temporary / "state.json").write_text(json.dumps({"step": step, **state}), encoding="utf-8")
+def _complete_checkpoint(folder: Path, temporary: Path, state: dict[str, Any]) -> None:
+    (temporary / "state.json").write_text(json.dumps(state), encoding="utf-8")
     for file in temporary.rglob("*"):
         if file.is_file():
             with open(file, "rb") as stream:
                 os.fsync(stream.fileno())
-    target = folder / f"step-{step}"
+    target = folder / f"step-{state['step']}"
     if target.exists():
         shutil.rmtree(target)
     os.replace(temporary, target)
@@ -91,14 +92,23 @@ def load_checkpoint(folder: Path, updater: Updater) -> Checkpoint | None:
     """Load the newest complete checkpoint into weights and optimizer; None where there is none.
 
     Raises:
-        InputError: the checkpoint is damaged or belongs to another model.
+        InputError: the checkpoint is damaged or belongs to another model, or its weights are spread in
+            another way than this launch spreads them.
     """
     complete = _complete(folder)
     if not complete:
         return None
     step, path = complete[-1]
+    state = read_json(path / "state.json")
+    made, processes = state.pop("launch"), process_state().num_processes
+    if made["kind"] != updater.kind or (updater.in_lockstep and made["processes"] != processes):
+        raise InputError(
+            f"{path} was made by a launch of the kind {made['kind']} with {made['processes']} processes; "
+            f"this one is {updater.kind} with {processes}. Launch as before, or remove {folder} to train "
+            "from the start"
+        )
     updater.load(path)
-    return Checkpoint(step, read_json(path / "state.json"))
+    return Checkpoint(step, state)
 
 
 def load_step(folder: Path, step: int, updater: Updater) -> None:

@@ -30,14 +30,11 @@ Loss = Callable[[torch.Tensor, Target], torch.Tensor]
 Prompts = Sequence[Sequence[int]]
 
 _BATCHES_PER_GROUP = 4
-"""A group is computed in at least about this many batches of prompts of like length: less padding."""
-
-_SMALLEST = {"cpu": 640, "cuda": 2048}
-"""Tokens of a batch where a group is that large: each batch costs a sum over all weights' gradients, and matrix
-products are slow below."""
+"""A group is computed on a GPU in at least about this many batches of prompts of like length: less padding."""
 
 _CPU_BATCH = 640
-"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
+"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding. Fewer
+would not do: each batch costs a sum over the gradients of all weights."""
 
 NOTHING: Prompts = ((0,),)
 """A batch that weighs nothing."""
@@ -116,10 +113,8 @@ def add_gradient(
     lengths = [[len(prompt) for prompt in each] for each in prompts]
     per_batch = tokens_per_micro_batch
     if not updater.in_lockstep:
-        smallest = _SMALLEST.get(updater.device.type, _SMALLEST["cuda"])
-        per_batch = max(per_batch // _BATCHES_PER_GROUP, min(per_batch, smallest))
-        if updater.device.type == "cpu":
-            per_batch = min(per_batch, _CPU_BATCH)
+        on_cpu = updater.device.type == "cpu"
+        per_batch = min(per_batch, _CPU_BATCH) if on_cpu else per_batch // _BATCHES_PER_GROUP
     parts = []
     for members in groups(lengths, tokens_per_micro_batch, padded=updater.in_lockstep):
         flat = [prompt for i in members for prompt in prompts[i]]
@@ -130,25 +125,24 @@ def add_gradient(
             parts.append(_Group(members, flat, batches, target, cached=not fits))
 
     cached = [part for part in parts if part.cached]
-    calls = sum(len(part.batches) for part in cached)
-    with torch.no_grad():
-        for part in cached:
-            part.look(forward, loss, informative)
-        for _ in range(updater.agree(calls) - calls):
-            forward(NOTHING)
-
-    calls = sum(len(part.batches) for part in parts)
-    left = updater.agree(calls)
-    empty = left - calls
+    # agreed on before the first call: a process that calls the model waits for the others to do the same
+    looks, learns = (sum(len(part.batches) for part in each) for each in (cached, parts))
+    empty_looks, empty_learns = updater.agree(looks) - looks, updater.agree(learns) - learns
+    left = learns + empty_learns
 
     def backward(scores: torch.Tensor, gradient: torch.Tensor) -> None:
         nonlocal left
         left -= 1
         updater.backward(scores, gradient, last=left == 0)
 
+    with torch.no_grad():
+        for part in cached:
+            part.look(forward, loss, informative)
+        for _ in range(empty_looks):
+            forward(NOTHING)
     for part in parts:
         part.learn(forward, backward, loss, informative)
-    for _ in range(empty):
+    for _ in range(empty_learns):
         scores = forward(NOTHING)
         backward(scores, torch.zeros_like(scores))
 
@@ -158,9 +152,8 @@ def add_gradient(
         for row, i in enumerate(part.members):
             losses[i] = float(part.losses[row])
             found[i] = part.scores[row, : len(lists[i].documents)].tolist()
-    return StepGradient(
-        losses, found, sum(map(sum, lengths)), sum(part.padded for part in parts) + empty * len(NOTHING[0])
-    )
+    padded = sum(part.padded for part in parts) + empty_learns * len(NOTHING[0])
+    return StepGradient(losses, found, sum(map(sum, lengths)), padded)
 
 
 class _Group:

@@ -24,10 +24,11 @@ from instruct_distill.prompts.encoder import PromptEncoder
 from instruct_distill.training.agreement import mean_kendall
 from instruct_distill.training.checkpoints import load_checkpoint, load_step, save_checkpoint
 from instruct_distill.training.dev import Best, Dev, held_back, measure
-from instruct_distill.training.gradient import Loss, StepGradient, add_gradient
+from instruct_distill.training.gradient import Loss, add_gradient
 from instruct_distill.training.lists import TrainingList, steps
 from instruct_distill.training.parameters import StudentParameters, TrainingParameters
-from instruct_distill.training.processes import process_state, sum_over_processes
+from instruct_distill.training.probe import Probe, take_probe
+from instruct_distill.training.processes import own_share, process_state, sum_over_processes
 from instruct_distill.training.schedule import learning_rate, steps_per_epoch
 from instruct_distill.training.trackers import Trackers
 from instruct_distill.training.training_log import cut_log, write_line
@@ -54,6 +55,7 @@ class Trained(NamedTuple):
         processes: how many shared the work.
         best_step: the step whose weights were taken, by the dev set; None without one.
         dev: the dev set's figure at that step.
+        probe: some scores at the end; None without lists.
     """
 
     steps: int
@@ -63,6 +65,7 @@ class Trained(NamedTuple):
     processes: int
     best_step: int | None = None
     dev: float | None = None
+    probe: Probe | None = None
 
 
 def student_encoder(student: StudentParameters, loaded: LoadedModel) -> PromptEncoder:
@@ -90,7 +93,8 @@ def train(
     """Train a student on labelled lists, going on from the newest checkpoint.
 
     Args:
-        loaded: the student's weights, in the number format that is computed in; changed in place.
+        loaded: the student's weights, in the number format that is computed in; changed in place (in the
+            main process only, where the launch spreads them over the processes).
         student: its prompt and score.
         lists: the labelled lists; those without information take part in every count but give no gradient.
         parameters: loss, rate, steps.
@@ -115,10 +119,11 @@ def train(
             "look at the label file (did the teacher answer the same to everything?)"
         )
     model = loaded.model
-    use_cpu_attention(model.model)
     state = process_state()
     encoder = student_encoder(student, loaded)
     updater = make_updater(model, parameters)
+    if updater.device.type == "cpu":
+        use_cpu_attention(model.model)
     total = parameters.epochs * steps_per_epoch(len(useful), parameters.lists_per_step)
     start = load_checkpoint(checkpoints, updater)
     done = start.step if start else 0
@@ -140,7 +145,7 @@ def train(
         began = time.perf_counter()
         # dropout is a function of seed, step and process: nothing has to be restored on resume
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + state.process_index)
-        mine = batch[state.process_index :: state.num_processes]
+        mine = own_share(batch)
         cut_before = encoder.cut_prompts
         with gradient_checkpointing(model.model, parameters.gradient_checkpointing):
             found = add_gradient(
@@ -154,6 +159,7 @@ def train(
             )
         rate = learning_rate(parameters, step, total)
         norm = updater.step(rate)
+        tau, ordered = mean_kendall([item.scores for item in mine], found.scores)
         sums = torch.tensor(
             [
                 sum(found.losses),
@@ -162,12 +168,14 @@ def train(
                 sum(len(item.documents) for item in mine),
                 encoder.cut_prompts - cut_before,
                 sum(statistics.pstdev(scores) for scores in found.scores if scores),
+                tau * ordered,
+                ordered,
             ],
             dtype=torch.float64,
             device=updater.device,
         )
         sum_over_processes([sums])
-        losses, tokens, padded, documents, cut, spreads = sums.tolist()
+        losses, tokens, padded, documents, cut, spreads, *agreement = sums.tolist()
         step_loss = losses / max(sum(item.informative for item in batch), 1)
         if not (math.isfinite(step_loss) and math.isfinite(norm)):
             raise NonFiniteScoreError(
@@ -175,7 +183,7 @@ def train(
                 f"{[item.query.query_id for item in batch][:8]}. The last checkpoint in {checkpoints} "
                 "stands: lower learning_rate, or use precision fp32"
             )
-        _note_agreement(kendall, epoch, mine, found)
+        _note_agreement(kendall, epoch, *agreement)
         seconds = time.perf_counter() - began
         progress = {"seconds": progress["seconds"] + seconds, "tokens": progress["tokens"] + int(tokens)}
         figures = {
@@ -226,6 +234,8 @@ def train(
         logger.info(
             "train: the weights of step %d, the best of %d measurements", best.step, len(best.history)
         )
+    model.eval()
+    probe = take_probe(updater, encoder, useful, student.score)
     updater.finish()
     model.train(was_training)
     return Trained(
@@ -236,6 +246,7 @@ def train(
         state.num_processes,
         best.step if best else None,
         best.value if best else None,
+        probe,
     )
 
 
@@ -259,16 +270,13 @@ class _Collapse:
             )
 
 
-def _note_agreement(
-    kendall: dict[str, list[Any]], epoch: int, lists: Sequence[TrainingList], found: StepGradient
-) -> None:
+def _note_agreement(kendall: dict[str, list[Any]], epoch: int, total: float, count: float) -> None:
     """Keep the last epoch's sum and count of Kendall τ."""
-    value, count = mean_kendall([item.scores for item in lists], found.scores)
     if str(epoch) not in kendall:
         kendall.clear()
         kendall[str(epoch)] = [0.0, 0]
-    kendall[str(epoch)][0] += value * count
-    kendall[str(epoch)][1] += count
+    kendall[str(epoch)][0] += total
+    kendall[str(epoch)][1] += int(count)
 
 
 def _mean(kendall: dict[str, list[Any]]) -> float | None:

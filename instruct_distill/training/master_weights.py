@@ -48,13 +48,6 @@ class MasterWeights:
                 if parameter is not master:
                     parameter.copy_(master)
 
-    def load(self, weights: dict[str, torch.Tensor]) -> None:
-        """Set the masters, and the model with them."""
-        with torch.no_grad():
-            for name, (_, master) in self.named.items():
-                master.copy_(weights[name])
-        self.publish()
-
     def gradients(self) -> Iterator[torch.Tensor]:
         """Yield each master's gradient; one that no micro-batch touched is zero."""
         for master in self.masters:

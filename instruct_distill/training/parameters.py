@@ -16,7 +16,7 @@ from pydantic import (
 
 from instruct_distill.losses.signature import complete_parameters
 from instruct_distill.models.lora_parameters import LoraParameters
-from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise, check_prompt, named_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 from instruct_distill.training.dev_parameters import DevParameters
@@ -49,8 +49,9 @@ class StudentParameters:
     @field_validator("prompt")
     @classmethod
     def _known(cls, value: str | Prompt | None) -> str | Prompt | None:
-        if isinstance(value, str):
-            named_prompt(value)
+        prompt = named_prompt(value) if isinstance(value, str) else value
+        if prompt is not None and not prompt.is_pair:
+            check_prompt(prompt, documents=1, answers=True, purpose="a pointwise student")
         return value
 
     @model_validator(mode="after")
@@ -183,8 +184,8 @@ class TrainingParameters:
     """Tokens whose activations are in memory at one time (SmolLM2-135M: 0.75 MB a token); longer lists use
     gradient caching, which costs a second forward pass."""
     gradient_checkpointing: bool = False
-    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth of
-    the memory for a third more time."""
+    """Hold the activations at the layers' borders only, and compute the others a second time: about a fifth
+    of the memory for a third more time."""
     checkpoint_every: int = Field(default=100, gt=0)
     """Optimizer steps between checkpoints."""
     keep: Annotated[int, Field(ge=1)] | Literal["all"] = 1

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
 
 import torch
 from accelerate import PartialState
 
 from instruct_distill.errors import InputError
 
+Item = TypeVar("Item")
+
+
+def launched_with() -> Literal["deepspeed", "fsdp", "plain"]:
+    """Return what the launch configuration asks for."""
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true":
+        return "deepspeed"
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        return "fsdp"
+    return "plain"
+
 
 def process_state() -> PartialState:
     """Return rank, number of processes and device of this process.
 
     Raises:
-        InputError: the launch asks for DeepSpeed or FSDP, which the training loop does not use, or the
-            processes of the launch do not find each other.
+        InputError: the processes of the launch do not find each other.
     """
-    for variable, name in (("ACCELERATE_USE_DEEPSPEED", "DeepSpeed"), ("ACCELERATE_USE_FSDP", "FSDP")):
-        if os.environ.get(variable, "false").lower() == "true":
-            raise InputError(
-                f"{name} was asked for by the launch configuration, and this version trains without it: "
-                "each process holds the whole model. Launch without it"
-            )
     # only Accelerator reads this variable by itself; PartialState would let each process train alone
     cpu = (
         os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true"
@@ -37,6 +42,12 @@ def process_state() -> PartialState:
             "each would train alone. Launch with accelerate launch or torchrun"
         )
     return state
+
+
+def own_share(items: Sequence[Item]) -> Sequence[Item]:
+    """Return what this process does of the work of all."""
+    state = process_state()
+    return items[state.process_index :: state.num_processes]
 
 
 def sum_over_processes(tensors: Iterable[torch.Tensor]) -> None:

@@ -2,10 +2,11 @@
 
     INSTRUCT_DISTILL_DATA=FOLDER python scripts/benchmarks/training_memory.py
 
-SmolLM2-135M takes two optimizer steps on one list of 8 documents, whose activations are held at one time, and then,
-in another process, on one list of 100 documents with the same tokens a micro-batch. Passages are those of the first
-query of TREC DL 2019, cut to 60 words. The peak is that of the process (of the GPU, where there is one); it holds
-the weights, the gradient and AdamW's state. One JSON line is appended to ``docs/benchmarks/train.jsonl``.
+SmolLM2-135M takes two optimizer steps on one list of 8 documents, whose activations are held at one time,
+and then, in another process, on one list of 100 documents with the same tokens a micro-batch. Passages are
+those of the first query of TREC DL 2019, cut to 60 words. The peak is that of the process (of the GPU,
+where there is one); it holds the weights, the gradient and AdamW's state. One JSON line is appended to
+``docs/benchmarks/train.jsonl``.
 """
 
 from __future__ import annotations

@@ -2,16 +2,18 @@
 
     INSTRUCT_DISTILL_DATA=FOLDER python scripts/benchmarks/training_throughput.py
 
-Models: SmolLM2-135M, and random weights in the shape of T5-base. Lists: the first passages of TREC DL 2019's
-BM25 lists, cut to 100 words; the order is that of the list. The plain loop does what scripts of papers do: one
-list after another as a batch that is padded to its longest, the logits of the whole vocabulary, gradient
-accumulation, AdamW; bf16 is ``torch.autocast`` over float32 weights, as ``accelerate launch --mixed_precision
-bf16`` does. The library may hold as many tokens' activations at one time as the plain loop's largest batch has.
+Models: SmolLM2-135M, and random weights in the shape of T5-base. Lists: the first passages of TREC DL
+2019's BM25 lists, cut to 100 words; the order is that of the list. The plain loop does what scripts of
+papers do: one list after another as a batch that is padded to its longest, the logits of the whole
+vocabulary, gradient accumulation, AdamW; bf16 is ``torch.autocast`` over float32 weights, as ``accelerate
+launch --mixed_precision bf16`` does. The library may hold as many tokens' activations at a time as the
+plain loop's largest batch has.
 
-Each measurement is a process of its own (weights, a warm-up on one list, then one optimizer step, tokenisation
-included); the two take turns, and figures are medians. Tokens are real ones: no padding is counted. One JSON line a
-model and dtype is appended to ``docs/benchmarks/train.jsonl``. The machine should have nothing else to do;
-``busy_ratio``, of the processor's time, shows whether it had (it says nothing of a GPU).
+Each measurement is a process of its own (weights, a warm-up on one list, then one optimizer step,
+tokenisation included); the two take turns, and figures are medians. Tokens are real ones: no padding is
+counted. One JSON line a model and dtype is appended to ``docs/benchmarks/train.jsonl``. The machine should
+have nothing else to do; ``busy_ratio``, of the processor's time, shows whether it had (it says nothing of a
+GPU).
 """
 
 from __future__ import annotations
@@ -79,7 +81,14 @@ def loaded_model(name: str, data: Path, dtype: torch.dtype) -> LoadedModel:
     tokenizer: Any = AutoTokenizer.from_pretrained(data / "t5-tokenizer")
     make: Any = T5ForConditionalGeneration
     shape = T5_BASE if name == "T5-base shape" else SMOKE
-    config: Any = T5Config(vocab_size=32128, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, **shape)
+    settings: dict[str, Any] = {
+        **shape,
+        "vocab_size": 32128,
+        "decoder_start_token_id": 0,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+    }
+    config: Any = T5Config(**settings)
     model = make(config).to(dtype).to(own_device())
     return LoadedModel(EncoderDecoder(model, tokenizer.pad_token_id), tokenizer, name, "")
 
@@ -122,7 +131,9 @@ def with_plain_loop(loaded: LoadedModel, student: StudentParameters, autocast: b
         total = 0.0
         for item in part:
             texts = [
-                template.format(**{"query": item.query.text, student.prompt_record.document_fields[0]: d.full_text})
+                template.format(
+                    **{"query": item.query.text, student.prompt_record.document_fields[0]: d.full_text}
+                )
                 for d in item.documents
             ]
             batch = tokenizer(
@@ -205,7 +216,9 @@ def compare(model: str, dtype: str, options: argparse.Namespace) -> dict[str, An
     first = systems["instruct_distill"][0]
     middle = {
         system: {
-            "tokens_per_second": round(statistics.median(each["tokens"] / each["seconds"] for each in found), 1),
+            "tokens_per_second": round(
+                statistics.median(each["tokens"] / each["seconds"] for each in found), 1
+            ),
             "seconds": [round(each["seconds"], 2) for each in found],
             "busy_seconds": [round(each["busy_seconds"], 2) for each in found],
             "peak_mib": round(statistics.median(each["peak_bytes"] for each in found) / 2**20),
@@ -221,7 +234,12 @@ def compare(model: str, dtype: str, options: argparse.Namespace) -> dict[str, An
         "environment": first["environment"],
         "model": model,
         "dtype": dtype,
-        "lists": {"collection": "TREC DL 2019", "queries": options.lists, "documents": options.documents, "words": WORDS},
+        "lists": {
+            "collection": "TREC DL 2019",
+            "queries": options.lists,
+            "documents": options.documents,
+            "words": WORDS,
+        },
         "tokens": first["tokens"],
         "tokens_per_micro_batch": first["tokens_per_micro_batch"],
         "plain_padding": round(first["plain_padding"], 4),
@@ -261,7 +279,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for model in models:
         for dtype in dtypes:
             line = compare(model, dtype, options)
-            print(f"{model} {dtype}: {line['speedup']} times the tokens a second, {line['memory']} of the memory")
+            print(
+                f"{model} {dtype}: {line['speedup']} times the tokens a second, "
+                f"{line['memory']} of the memory"
+            )
             options.out.parent.mkdir(parents=True, exist_ok=True)
             with open(options.out, "a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -9,7 +9,7 @@ from instruct_distill.candidates.parameters import METHODS, CandidateParameters
 
 
 def test_the_members_are_the_methods() -> None:
-    assert METHODS.names() == ["bm25", "given", "pool", "run"]
+    assert METHODS.names() == ["bm25", "given", "pool", "popular", "run"]
 
 
 @pytest.mark.parametrize("none", ["none", "null", "", None])

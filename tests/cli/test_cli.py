@@ -31,6 +31,7 @@ VERBS = (
     "validate",
     "plan",
     "evaluate",
+    "export",
     "init",
     "tasks",
     "compare",
@@ -244,7 +245,10 @@ def test_a_misspelt_key(command: Command) -> None:
     [
         (["run", "nothing.yaml"], "error: nothing.yaml: no such file"),
         (["run", "."], r"error: .: cannot be read ([Errno 21] Is a directory: '.')"),
-        (["run", "r.yaml", "redo=lable"], "error: redo=lable: unknown stage (known: retrieve, label, train"),
+        (
+            ["run", "r.yaml", "redo=lable"],
+            "error: redo=lable: unknown stage (known: write, retrieve, label, train",
+        ),
         (["run", "r.yaml", "training"], "error: r.yaml: 1 problem\n  - 'training': expected key=value"),
         (["retrieve", "r.yaml", "collection=beir:nothing"], "error: nothing: no corpus.jsonl"),
         (["plan", "r.yaml", "collection=files:nothing"], "error: nothing: "),

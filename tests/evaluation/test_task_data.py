@@ -11,8 +11,14 @@ from pydantic import TypeAdapter
 from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import EvaluationParameters
-from instruct_distill.evaluation.task_data import TaskQueries, task_queries
+from instruct_distill.evaluation.task_data import (
+    TaskQueries,
+    candidate_documents,
+    stored_documents,
+    task_queries,
+)
 from instruct_distill.records import ScoredDocument
+from instruct_distill.sources import open_collection
 from instruct_distill.trec import write_run
 
 
@@ -122,3 +128,17 @@ def test_the_documents_of_the_candidates_and_no_others(collection: str) -> None:
         {"q1": [ScoredDocument("d3", 1.0)], "q3": [ScoredDocument("d3", 1.0)], "q4": []}
     )
     assert {doc_id: document.text for doc_id, document in documents.items()} == {"d3": "d3 about bicycles"}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_documents_on_the_disk_are_those_in_memory(collection: str, at_once: int) -> None:
+    opened = open_collection(collection)
+    lists = {"q1": ["d3", "d1"], "q2": ["d1"], "q3": [], "q4": ["d2", "d3"]}
+    run = {query: [ScoredDocument(doc_id, 1.0) for doc_id in ranked] for query, ranked in lists.items()}
+    assert dict(stored_documents(opened, run, at_once)) == candidate_documents(opened, run)
+    run["q3"] = [ScoredDocument(doc_id, 1.0) for doc_id in ("x1", "d1", "x2")]
+    run["q4"] = [ScoredDocument("x1", 1.0)]
+    message = r"2 of 4 candidates are not in the collection \(the first: 'x1'\)"
+    for find in (candidate_documents, lambda *given: stored_documents(*given, at_once)):
+        with pytest.raises(InputError, match=message):
+            find(opened, run)

@@ -26,6 +26,13 @@ def test_equation_2_orders_by_the_difference_of_the_logits() -> None:
     assert (scores[12:] >= 1.5).all()
 
 
+def test_documents_that_are_surely_not_relevant_keep_their_order() -> None:
+    logits = np.array([[-17.0, 0.0], [-18.0, 0.0], [-30.0, 0.0]], np.float32)
+    assert relevance_generation_score(logits).tolist() == pytest.approx(
+        [math.exp(-17), math.exp(-18), math.exp(-30)], rel=1e-5
+    )
+
+
 def test_no_documents() -> None:
     assert relevance_generation_score(np.zeros((0, 2), np.float32)).shape == (0,)
 

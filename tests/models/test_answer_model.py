@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from instruct_distill.models.answer_model import AnswerModel
+from instruct_distill.models.batch import pad
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import load_model
@@ -119,7 +120,7 @@ def test_gradients_reach_every_weight(model: AnswerModel) -> None:
 @torch.no_grad()
 def test_the_last_product_is_float32_in_a_bf16_model(tiny_llama: Path, device: torch.device) -> None:
     model = load_model(str(tiny_llama), dtype="bf16", device=device).model
-    hidden = model.answer_rows(PROMPTS, SINGLE)
+    hidden = model.answer_rows(pad(PROMPTS, model.pad_id, model.device), SINGLE)
     assert hidden.dtype == torch.bfloat16
     head = model.model.get_output_embeddings().weight
     expected = hidden.float() @ head.float()[[71, 272]].T

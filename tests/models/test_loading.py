@@ -7,15 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, T5EncoderModel, T5Model
 
 from instruct_distill.errors import InputError
+from instruct_distill.inference.engine import Question
+from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.encoder_decoder import EncoderDecoder
-from instruct_distill.models.loading import load_model
+from instruct_distill.models.loading import check_split, load_model
+from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.records import Document, Query
 
 Weights = dict[str, torch.Tensor]
 
@@ -238,3 +243,40 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_a_hub_id_without_network_is_refused_with_its_name() -> None:
     with pytest.raises(InputError, match="'nobody/no-such-model' cannot be loaded"):
         load_model("nobody/no-such-model", local_files_only=True)
+
+
+# -- a model over several devices ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["tiny_t5", "tiny_llama"])
+def test_a_model_that_is_split_answers_as_on_one_device(
+    model: str, device: torch.device, request: pytest.FixtureRequest
+) -> None:
+    folder = str(request.getfixturevalue(model))
+    answers, likelihoods = [], []
+    for split in (False, True):
+        loaded = load_model(folder, dtype="fp32", device=device, split=split)
+        asked = [
+            Question(Query("q", "how to oil a chain"), (Document("d", text),)) for text in ("Oil.", "Tides")
+        ]
+        engine = LocalEngine(loaded, named_prompt("pointwise-passage"), max_length=128)
+        answers.append(engine.answer_logits(asked))
+        likelihoods.append(engine.with_prompt(named_prompt("query-generation")).log_likelihood(asked))
+    np.testing.assert_allclose(answers[1], answers[0], atol=1e-5)
+    np.testing.assert_allclose(likelihoods[1], likelihoods[0], atol=1e-5)
+
+
+def test_a_split_model_must_fit_the_gpus() -> None:
+    check_split({"": 0}, "m")
+    check_split({"shared": 0, "encoder": 0, "decoder": 1, "lm_head": 1}, "m")
+    check_split({"": "cpu"}, "m")
+    with pytest.raises(
+        InputError, match=r"'m' does not fit .*: 2 of 3 parts .* \(the first: decoder\.block\.1\)"
+    ):
+        check_split({"encoder": 0, "decoder.block.1": "cpu", "lm_head": "disk"}, "m")
+
+
+def test_a_split_model_has_the_machine_for_itself(tiny_t5: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    with pytest.raises(InputError, match=r"split takes all GPUs .* launch one process a machine"):
+        load_model(str(tiny_t5), dtype="fp32", device=torch.device("cuda"), split=True)

@@ -112,7 +112,7 @@ def written(load: Load, tmp_path: Path) -> tuple[LoadedModel, Path]:
     loaded = load()
     add_lora(loaded, LoraParameters(rank=2), 1)
     with torch.no_grad():
-        for name, weight in loaded.model.named_parameters():
+        for _name, weight in loaded.model.named_parameters():
             if weight.requires_grad:
                 weight.normal_(std=0.1)
     write_adapter(tmp_path, loaded.model)
@@ -120,9 +120,7 @@ def written(load: Load, tmp_path: Path) -> tuple[LoadedModel, Path]:
     return loaded, tmp_path
 
 
-def test_what_is_written_is_what_is_loaded(
-    written: tuple[LoadedModel, Path], device: torch.device
-) -> None:
+def test_what_is_written_is_what_is_loaded(written: tuple[LoadedModel, Path], device: torch.device) -> None:
     loaded, folder = written
     assert {file.name for file in folder.iterdir()} >= {
         "adapter_config.json",

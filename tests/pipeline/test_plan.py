@@ -204,9 +204,9 @@ def test_of_many_lists_some_are_read(recipe: dict[str, Any]) -> None:
 
 def test_the_table_of_budgets(recipe: dict[str, Any]) -> None:
     lines = plan(recipe, candidates={"depth": 10})
-    start = lines.index(
-        "budgets   of sampled_pairs at depth 10: Kendall tau to all pairs, by simulated teachers"
-    )
+    (start,) = [number for number, line in enumerate(lines) if line.startswith("budgets")]
+    assert "at depth 10: Kendall tau to all pairs" in lines[start]
+    assert lines[start + 1].split() == ["share", "prompts", "0%", "10%", "20%", "30%"]
     rows = [line.split() for line in lines[start + 2 :]]
     assert [row[:2] for row in rows] == [
         ["10%", "90"],
@@ -216,7 +216,7 @@ def test_the_table_of_budgets(recipe: dict[str, Any]) -> None:
         ["100%", "450"],
     ]
     assert float(rows[1][2]) < 0.8
-    assert rows[-1][2:] == ["1.00", "1.00", "<-", "this", "recipe"]
+    assert rows[-1][2:] == ["1.00"] * 4 + ["<-", "this", "recipe"]
 
 
 def test_the_recipes_own_budget_is_a_row(recipe: dict[str, Any]) -> None:
@@ -224,7 +224,18 @@ def test_the_recipes_own_budget_is_a_row(recipe: dict[str, Any]) -> None:
     lines = plan(recipe, candidates={"depth": 10}, teacher=teacher)
     (own,) = [line for line in lines if line.endswith("<- this recipe")]
     assert own.split()[:2] == ["44%", "200"]
-    assert sum("%" in line for line in lines[6:]) == 7  # the heading and six rows
+    assert sum("%" in line for line in lines[6:]) == 9  # two headings, six rows and the warning
+
+
+def test_nobody_picks_a_quarter_at_depth_ten_unaware(recipe: dict[str, Any]) -> None:
+    def last_line(depth: int, share: float) -> str:
+        teacher = {"model": "m", "strategy": {"name": "sampled_pairs", "share": share}}
+        return plan(recipe, candidates={"depth": depth}, teacher=teacher)[-1]
+
+    assert "gives another order than all pairs (tau 0.7" in last_line(10, 0.25)
+    assert last_line(10, 0.25).split("; ")[1].startswith("75% of the pairs give 0.9")
+    assert "100%" in last_line(10, 0.75)
+    assert "100%" in last_line(60, 0.25)
 
 
 # -- hours --------------------------------------------------------------------------------------------------

@@ -63,7 +63,11 @@ def test_newlines_do_not_change_t5_ids(t5: Any) -> None:
     assert curly != ids[0]
 
 
-@pytest.mark.parametrize("name", [name for name, prompt in PROMPTS.items() if not prompt.block])
+ASKING = [name for name, prompt in PROMPTS.items() if not (prompt.block or prompt.is_pair)]
+"""Prompts in words, without a list."""
+
+
+@pytest.mark.parametrize("name", ASKING)
 def test_t5_ids_are_those_of_the_whole_string(t5: Any, name: str) -> None:
     encoder = t5_encoder(t5, name)
     documents = [D2, D5][: len(encoder.prompt.document_fields)]
@@ -72,9 +76,7 @@ def test_t5_ids_are_those_of_the_whole_string(t5: Any, name: str) -> None:
 
 
 # monot5 is asked of T5 only: here the blank before its answers is a token of both, and ends the prompt
-@pytest.mark.parametrize(
-    "name", [name for name, prompt in PROMPTS.items() if not prompt.block and name != "monot5"]
-)
+@pytest.mark.parametrize("name", [name for name in ASKING if name != "monot5"])
 def test_chat_ids_are_those_of_the_whole_string(bpe: Any, name: str) -> None:
     encoder = chat_encoder(bpe, name)
     prompt = encoder.prompt

@@ -15,7 +15,14 @@ from instruct_distill.models.loading import load_model
 from instruct_distill.prompts.prompt import PROMPTS, Prompt, named_prompt
 from instruct_distill.records import Comparison, Document
 from instruct_distill.teachers import STRATEGIES
-from instruct_distill.teachers.labelling import CandidateTexts, chunk, label_chunk, prompt_of, strategy_of
+from instruct_distill.teachers.labelling import (
+    CandidateTexts,
+    chunk,
+    chunks_of,
+    label_chunk,
+    prompt_of,
+    strategy_of,
+)
 from instruct_distill.teachers.strategy import Strategy
 from tests.teachers.stub_engine import D1, D2, D3, D4, D5, D6, Q1, Q2, StubEngine, context, parameters
 
@@ -54,6 +61,45 @@ def test_the_known_strategies() -> None:
 )
 def test_chunks(prompts: list[int], size: int, chunks: list[list[int]]) -> None:
     assert chunk(prompts, size) == chunks
+
+
+@pytest.mark.parametrize(
+    ("at_once", "least", "chunks"),
+    [
+        ([2, 2, 2, 2, 2], 4, [[0, 1], [2, 3], [4]]),  # a chunk of one list would ask two prompts at a time
+        ([2, 2, 2, 2, 2], 5, [[0, 1, 2], [3, 4]]),
+        ([2, 9, 2, 2, 2], 4, [[0, 1], [2, 3], [4]]),
+        ([9, 9, 9, 9, 9], 4, [[0], [1], [2], [3], [4]]),
+        ([2, 2, 2, 2, 2], 99, [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_chunks_of_lists_that_ask_little_at_a_time(
+    at_once: list[float], least: float, chunks: list[list[int]]
+) -> None:
+    assert chunk([600] * 5, 512, at_once=at_once, least_at_once=least) == chunks
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("allpairs", 1),  # 9,900 prompts at once
+        ("relevance_generation", 5),
+        ("heapsort", 16),  # 600 prompts in 150 rounds, so that 16 lists ask 64 in a round
+        ("bubblesort", 4),  # 1,890 prompts in 108 rounds
+        ("setwise", 35),  # 85 prompts in 46 rounds
+        ("listwise", 64),  # 9 windows, one after the other
+    ],
+)
+def test_lists_of_a_hundred_in_a_chunk(name: str, lists: int) -> None:
+    chunks = chunks_of(strategy(name), [100] * 200, parameters(strategy=name))
+    assert len(chunks[0]) == lists
+    # a batch of twice the tokens wants twice the lists
+    wide = chunks_of(strategy(name), [100] * 200, parameters(strategy=name, tokens_per_batch=8192))
+    alone = name in ("allpairs", "relevance_generation")
+    assert len(wide[0]) in ([lists] if alone else [2 * lists - 1, 2 * lists])
+    # who asks for small chunks gets them
+    small = chunks_of(strategy(name), [100] * 200, parameters(strategy=name, prompts_per_chunk=1))
+    assert len(small[0]) == 1
 
 
 @pytest.mark.parametrize("name", ["allpairs", "relevance_generation", "query_generation"])

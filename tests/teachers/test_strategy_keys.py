@@ -128,3 +128,20 @@ def test_the_fingerprint_of_a_strategy_without_keys_is_as_before() -> None:
         "lists",
         "texts",
     ]
+
+
+def test_shared_beginnings_are_in_the_fingerprint_where_there_are_some() -> None:
+    parameters = read("allpairs", share_prefix="auto")
+    assert read("allpairs") == parameters
+    engine: Any = StubEngine(lambda question: 0.0)
+    teacher = Teacher(parameters, strategy_of(parameters, context()), engine.prompt, engine, "r1", "fp32")
+    lists = [CandidateTexts(Q1, (D1, D2))]
+    assert "share_prefix" not in teacher.fingerprint(lists)  # an engine that cannot, whatever the recipe says
+    engine.shares_prefix = True
+    assert teacher.fingerprint(lists)["share_prefix"] is True
+
+
+def test_shared_beginnings_are_on_or_off() -> None:
+    assert read("allpairs", share_prefix="off").share_prefix == "off"
+    with pytest.raises(ValidationError, match="share_prefix"):
+        read("allpairs", share_prefix="yes")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -57,12 +57,22 @@ def tied_t5(tiny_t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(
-    student: StudentParameters, lists: list[TrainingList], folder: Path, precision: str = "fp32", **settings: Any
+    student: StudentParameters,
+    lists: list[TrainingList],
+    folder: Path,
+    precision: str = "fp32",
+    **settings: Any,
 ) -> tuple[LoadedModel, Trained]:
     loaded = load_student(student, precision, 3)
     parameters = TrainingParameters(**{"learning_rate": 1e-2, "lists_per_step": 2, "epochs": 1, **settings})
     done = train(
-        loaded, student, lists, parameters, seed=3, checkpoints=folder / "checkpoints", log=folder / "log.jsonl"
+        loaded,
+        student,
+        lists,
+        parameters,
+        seed=3,
+        checkpoints=folder / "checkpoints",
+        log=folder / "log.jsonl",
     )
     return loaded, done
 
@@ -146,7 +156,7 @@ def test_b26_lora_learns_with_checkpointing(
     weights = dict(loaded.model.named_parameters())
     moved = {name: weight.count_nonzero().item() for name, weight in weights.items() if "lora_B" in name}
     assert moved
-    # a decoder that is asked at its first position attends to nothing else: there its q and k have no gradient
+    # a decoder that is asked at its first position attends to nothing else: its q and k have no gradient
     alone = ("decoder", "SelfAttention.q", "SelfAttention.k")
     still = {name for name, count in moved.items() if not count}
     assert all(alone[0] in name and (alone[1] in name or alone[2] in name) for name in still)
@@ -212,7 +222,9 @@ def test_b34_what_is_merged_ranks_the_same_in_bf16(
 def test_a_difference_is_refused() -> None:
     before = torch.tensor([[1.0], [-20.0]])
     compare(before, before + 1e-3, "merging")
-    with pytest.raises(InputError, match=r"differs by 3\.0e-03 after merging .*save=adapter keeps them apart"):
+    with pytest.raises(
+        InputError, match=r"differs by 3\.0e-03 after merging .*save=adapter keeps them apart"
+    ):
         compare(before, before + 3e-3, "merging")
     with pytest.raises(InputError, match="differs by nan"):
         compare(before, before * float("nan"), "merging")

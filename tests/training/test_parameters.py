@@ -127,3 +127,41 @@ def test_choices_of_documents(given: Any, expected: Any) -> None:
 )
 def test_what_is_no_choice_of_documents(given: Any, expected: str) -> None:
     assert f"training.{expected}" in problem(documents_per_list=given)
+
+
+@pytest.mark.parametrize(
+    ("student", "expected"),
+    [
+        ({}, ("yes_logit", "pointwise-passage")),
+        ({"score": "head"}, ("head", "pair")),
+        ({"score": "head", "prompt": "pair"}, ("head", "pair")),
+    ],
+)
+def test_a_score_head_is_given_a_pair(student: dict[str, str], expected: tuple[str, str]) -> None:
+    content = {
+        "name": "r",
+        "collection": "python-docs",
+        "teacher": "qrels",
+        "student": {"model": "m", **student},
+    }
+    found = Recipe.from_dict(content)
+    assert (found.student.score, found.student.prompt) == expected
+    assert Recipe.from_dict(found.as_dict()) == found
+
+
+@pytest.mark.parametrize(
+    ("student", "message"),
+    [
+        ({"prompt": "pair"}, "prompt 'pair' does not fit score: yes_logit"),
+        ({"prompt": "monot5", "score": "head"}, "prompt 'monot5' does not fit score: head"),
+    ],
+)
+def test_score_and_prompt_must_fit(student: dict[str, str], message: str) -> None:
+    content = {
+        "name": "r",
+        "collection": "python-docs",
+        "teacher": "qrels",
+        "student": {"model": "m", **student},
+    }
+    with pytest.raises(RecipeError, match=message):
+        Recipe.from_dict(content)

@@ -75,13 +75,6 @@ def test_b30_two_processes_learn_what_one_does(
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["DEEPSPEED", "FSDP"])
-def test_what_is_not_supported_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
-    with pytest.raises(InputError, match="trains without it"):
-        process_state()
-
-
 def test_processes_that_do_not_find_each_other_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process_state().num_processes == 1
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 
-from instruct_distill.errors import InputError
 from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.prompts.answers import EncodedAnswers
 from instruct_distill.training.master_weights import MasterWeights
 from instruct_distill.training.parameters import TrainingParameters
 from instruct_distill.training.processes import process_state, sum_over_processes
+from instruct_distill.training.updates.adam_files import read_adam, write_adam
 from instruct_distill.training.updates.updater import Updater
-
-_ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 class PlainUpdater(Updater):
@@ -27,6 +24,8 @@ class PlainUpdater(Updater):
         model: the student, in the number format that is computed in; changed in place.
         parameters: weight decay and clipping.
     """
+
+    kind = "plain"
 
     def __init__(self, model: AnswerModel, parameters: TrainingParameters) -> None:
         self._model = model
@@ -72,37 +71,16 @@ class PlainUpdater(Updater):
         """See :class:`Updater`; all processes hold the same, and the main process writes it."""
         if not process_state().is_main_process:
             return
-        masters = {name: master.detach() for name, (_, master) in self._weights.named.items()}
-        save_file(
-            {name: tensor.contiguous() for name, tensor in masters.items()}, folder / "weights.safetensors"
-        )
-        adam = {
-            f"{key}/{name}": self._optimizer.state[master][key].contiguous()
-            for name, (_, master) in self._weights.named.items()
-            if master in self._optimizer.state
-            for key in _ADAM_STATE
-        }
-        save_file(adam, folder / "optimizer.safetensors")
+        write_adam(folder, self._masters, self._optimizer)
 
     def load(self, folder: Path) -> None:
         """See :class:`Updater`."""
-        try:
-            saved = load_file(folder / "weights.safetensors")
-            adam = load_file(folder / "optimizer.safetensors")
-        except Exception as error:  # safetensors raises its own type for a damaged file
-            raise InputError(
-                f"{folder} cannot be read ({error}); remove that folder to go on from an earlier state"
-            ) from None
-        named = self._weights.named
-        shapes = {name: master.shape for name, (_, master) in named.items()}
-        if {name: tensor.shape for name, tensor in saved.items()} != shapes:
-            raise InputError(f"{folder} belongs to another model: names or shapes of its weights differ")
-        self._weights.load(saved)
-        for name, (_, master) in named.items():
-            if f"{_ADAM_STATE[0]}/{name}" in adam:
-                self._optimizer.state[master] = {
-                    key: adam[f"{key}/{name}"].to(master.device) for key in _ADAM_STATE
-                }
+        read_adam(folder, self._masters, self._optimizer)
+        self._weights.publish()
+
+    @property
+    def _masters(self) -> dict[str, torch.nn.Parameter]:
+        return {name: master for name, (_, master) in self._weights.named.items()}
 
     def finish(self) -> None:
         """See :class:`Updater`."""

@@ -19,6 +19,8 @@ class Updater(ABC):
     with ``last``), then :meth:`step`.
     """
 
+    kind: str
+    """The kind of launch, as a checkpoint names it."""
     in_lockstep = False
     """Whether all processes must call the model the same number of times, each forward pass with gradients
     being followed by its backward pass: so it is where a weight is spread over them."""
