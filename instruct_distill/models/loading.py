@@ -141,6 +141,7 @@ def load_model(
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
+                adapter_kwargs={"local_files_only": where["local_files_only"]},  # it looks for an adapter too
                 **packed,
                 **where,
             )
