@@ -65,7 +65,7 @@ def model_card(
     data = ModelCardData(
         base_model=record.base_model if on_hub and not record.base_model.startswith("pypi:") else None,
         eval_results=results or None,
-        library_name="transformers",
+        library_name="peft" if record.weights == "adapter" else "transformers",
         license=license,
         model_name=name if results else None,
         pipeline_tag="text-ranking",
@@ -109,10 +109,15 @@ def _what(record: StudentRecord) -> str:
         source = f"a ranking that existed, {_teacher(teacher)}"
     else:
         source = f"the ranking of a teacher, {_teacher(teacher)}, without human judgements"
+    adapter = (
+        f" The files are a LoRA adapter, which is loaded with its base model, `{record.base_model}`."
+        if record.weights == "adapter"
+        else ""
+    )
     return (
         "A pointwise reranker: it gives a query and a passage one score (a logit, higher is more relevant) "
         f"by one call to its {record.family} model. It was distilled with "
-        f"[Instruction Distillation](https://arxiv.org/abs/{PAPER}) from {source}."
+        f"[Instruction Distillation](https://arxiv.org/abs/{PAPER}) from {source}.{adapter}"
     )
 
 

@@ -24,6 +24,8 @@ import torch
 from instruct_distill import Reranker, publish
 from instruct_distill.errors import InputError
 from instruct_distill.models.loading import load_model
+from instruct_distill.models.lora import add_lora
+from instruct_distill.models.lora_parameters import LoraParameters
 from instruct_distill.prompts.prompt import named_prompt
 from instruct_distill.student_folder import StudentRecord, read_record, write_student
 
@@ -369,6 +371,75 @@ def test_weights_of_an_earlier_student_go(hub: Hub, run: Path) -> None:
     hub.repositories["org/name"] = Repository(True, old)
     publish(run, "org/name")
     assert sorted(hub.repositories["org/name"].files) == [*SENT[:5], "notes.txt", *SENT[5:]]
+
+
+def write_adapter(hub: Hub, model: Path, run: Path, device: torch.device) -> Reranker:
+    """A run's folder with a LoRA student on a model of the hub; returns the student before it was written."""
+    hub.repositories["org/base"] = Repository(False, {f.name: f.read_bytes() for f in model.iterdir()})
+    loaded = load_model("org/base", dtype="fp32", device=device)
+    add_lora(loaded, LoraParameters(rank=2), 1)
+    with torch.no_grad():
+        for weight in loaded.model.parameters():
+            if weight.requires_grad:
+                weight.fill_(0.1)
+    record = StudentRecord(
+        family=loaded.model.family,
+        prompt=named_prompt("pointwise-short"),
+        score="yes_minus_no",
+        max_length=128,
+        document_words=None,
+        dtype="fp32",
+        base_model="org/base",
+        base_revision=loaded.revision,
+        training={"recipe": "r"},
+        weights="adapter",
+    )
+    write_student(run / "student", loaded, record)
+    return Reranker(loaded, record.prompt, score=record.score, max_length=record.max_length)
+
+
+def test_an_adapter_is_published_and_loaded_with_its_base(
+    hub: Hub, tiny_llama: Path, tmp_path: Path, device: torch.device
+) -> None:
+    expected = write_adapter(hub, tiny_llama, tmp_path / "r", device).score(PAIRS).tolist()
+    hub.repositories["org/name"] = Repository(True, {"model.safetensors": b"of an earlier student"})
+    publish(tmp_path / "r", "org/name")
+    files = hub.repositories["org/name"].files
+    assert sorted(files) == sorted(
+        {*SENT, "adapter_config.json", "adapter_model.safetensors"} - {"generation_config.json", "model.safetensors"}
+    )
+    config = json.loads(files["adapter_config.json"])
+    assert (config["base_model_name_or_path"], config["revision"]) == ("org/base", f"{1:040x}")
+    card = files["README.md"].decode()
+    assert "library_name: peft" in card
+    assert "base_model: org/base" in card
+    assert scores("org/name", device).tolist() == expected
+    hub.asked.clear()
+    assert scores("org/name", device, local_files_only=True).tolist() == expected
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"base_model": "pypi:x==1/x.gguf#sha256=0", "base_revision": "0123456789abcdef"},
+        {"base_model": "/models/flan", "base_revision": "0123456789abcdef"},
+        {"base_model": "org/base", "base_revision": "main"},
+    ],
+)
+def test_an_adapter_without_a_commit_of_its_base_stays_at_home(
+    hub: Hub, tiny_llama: Path, tmp_path: Path, device: torch.device, changes: dict[str, str]
+) -> None:
+    write_adapter(hub, tiny_llama, tmp_path / "r", device)
+    change_record(tmp_path / "r", **changes)
+    with pytest.raises(InputError, match="published only where its base is a commit of a hub model"):
+        publish(tmp_path / "r", "org/name")
+    change_record(tmp_path / "r", base_model="org/base", base_revision="a" * 40)
+    with pytest.raises(InputError, match="published only where"):
+        publish(tmp_path / "r", "org/name", base_model="org/other")
+    (tmp_path / "r" / "student" / "adapter_config.json").unlink()
+    with pytest.raises(InputError, match=r"missing: adapter_config\.json"):
+        publish(tmp_path / "r", "org/name")
 
 
 def test_a_change_by_somebody_else_is_not_overwritten(hub: Hub, run: Path) -> None:

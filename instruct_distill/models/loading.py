@@ -141,6 +141,7 @@ def load_model(
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
+                adapter_kwargs={"local_files_only": where["local_files_only"]},  # it looks for an adapter too
                 **packed,
                 **where,
             )
@@ -179,7 +180,7 @@ def load_model(
         if family is Encoder
         else family(model, pad_id)
     )
-    return LoadedModel(answer_model.eval(), tokenizer, name, _revision(folder, config))
+    return LoadedModel(answer_model.eval(), tokenizer, name, _revision(folder, revision))
 
 
 def load_base(
@@ -214,7 +215,7 @@ def _with_base(
     base = load_base(adapter, dtype, device, local_files_only)
     attach(base.model, adapter)
     tokenizer = load_tokenizer(folder, name, {"local_files_only": True})
-    return LoadedModel(base.model, tokenizer, name, _revision(folder, None))
+    return LoadedModel(base.model, tokenizer, name, _revision(folder))
 
 
 def scores_untrained(name: str, revision: str | None = None) -> bool:
@@ -305,10 +306,14 @@ def load_tokenizer(folder: str, name: str, where: dict[str, Any]) -> Any:
     return tokenizer
 
 
-def _revision(folder: str, config: Any) -> str:
-    commit = getattr(config, "_commit_hash", None)
-    if commit:
-        return str(commit)
+def _revision(folder: str, revision: str | None = None) -> str:
+    """Return the commit of a hub model that was loaded, or a digest of a folder's weights."""
+    if not os.path.isdir(folder):
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(folder, "config.json", revision=revision or "main")
+        assert isinstance(found, str)  # it was read a moment ago
+        return Path(found).parent.name  # .../snapshots/COMMIT/config.json
     import hashlib
 
     digest = hashlib.sha256()

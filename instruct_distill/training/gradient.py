@@ -30,10 +30,11 @@ Loss = Callable[[torch.Tensor, Target], torch.Tensor]
 Prompts = Sequence[Sequence[int]]
 
 _BATCHES_PER_GROUP = 4
-"""A group is computed in at least about this many batches of prompts of like length: less padding."""
+"""A group is computed on a GPU in at least about this many batches of prompts of like length: less padding."""
 
 _CPU_BATCH = 640
-"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding."""
+"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding. Fewer
+would not do: each batch costs a sum over the gradients of all weights."""
 
 NOTHING: Prompts = ((0,),)
 """A batch that weighs nothing."""
@@ -112,9 +113,8 @@ def add_gradient(
     lengths = [[len(prompt) for prompt in each] for each in prompts]
     per_batch = tokens_per_micro_batch
     if not updater.in_lockstep:
-        per_batch //= _BATCHES_PER_GROUP
-        if updater.device.type == "cpu":
-            per_batch = min(per_batch, _CPU_BATCH)
+        on_cpu = updater.device.type == "cpu"
+        per_batch = min(per_batch, _CPU_BATCH) if on_cpu else per_batch // _BATCHES_PER_GROUP
     parts = []
     for members in groups(lengths, tokens_per_micro_batch, padded=updater.in_lockstep):
         flat = [prompt for i in members for prompt in prompts[i]]

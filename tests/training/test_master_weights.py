@@ -77,3 +77,18 @@ def test_publish_and_release(device: torch.device) -> None:
     model(torch.ones(1, 4, dtype=torch.bfloat16, device=device)).sum().backward()
     assert model.weight.grad is not None
     assert weights.masters[0].grad is None
+
+
+def test_large_gradients_are_added_in_pieces(device: torch.device) -> None:
+    """More numbers than one piece has, and a last piece that is shorter; then a new step in the same memory."""
+    model = nn.Linear(700, 1000, bias=False, dtype=torch.bfloat16, device=device)
+    weights = MasterWeights(model)
+    generator = torch.Generator().manual_seed(1)
+    parts = [torch.randn(1000, 700, generator=generator).bfloat16().to(device) for _ in range(3)]
+    for _ in range(2):
+        for part in parts:
+            (model.weight * part).sum().backward()
+        (gradient,) = weights.gradients()
+        assert torch.equal(gradient, parts[0].float() + parts[1].float() + parts[2].float())
+        weights.forget_gradients()
+        assert not gradient.any()

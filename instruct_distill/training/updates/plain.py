@@ -64,7 +64,7 @@ class PlainUpdater(Updater):
                 group["lr"] = rate
             self._optimizer.step()
             self._weights.publish()
-        self._optimizer.zero_grad(set_to_none=True)
+        self._weights.forget_gradients()
         return norm
 
     def save(self, folder: Path) -> None:
