@@ -264,8 +264,8 @@ def test_tied_weights_are_spread_and_gathered(one: Jobs, two: Jobs) -> None:
     assert_same(one, "t5-zero3", one, "t5")
     assert_same(two, "t5-all-auto", one, "t5")
     assert_same(two, "t5-fsdp2", one, "t5")
-    assert "shared.weight" in one.weights("t5")
-    assert "lm_head.weight" not in one.weights("t5")
+    assert "model.shared.weight" in one.weights("t5")
+    assert "model.lm_head.weight" not in one.weights("t5")
 
 
 def test_b32_lora_is_spread_and_gathered(one: Jobs, two: Jobs, tiny_llama: Path) -> None:
