@@ -280,7 +280,7 @@ def test_ctrl_c_ends_it_at_once(served_llama: ServedModel) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         asked.answer_logits(PAIRS)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 3.0  # the answer would take as long
 
 
 def test_inside_a_running_event_loop(served_llama: ServedModel) -> None:

@@ -272,7 +272,12 @@ def test_b32_lora_is_spread_and_gathered(one: Jobs, two: Jobs, tiny_llama: Path)
     """What is written are the matrices; the worker has loaded them again, and compared scores."""
     for name in ("lora-all-auto", "lora-fsdp2"):
         assert_same(two, name, one, "lora")
-    for jobs, name in ((two, "lora-all-auto"), (two, "lora-fsdp2"), (one, "bf16-lora-zero3"), (one, "bf16-lora-fsdp2")):
+    for jobs, name in (
+        (two, "lora-all-auto"),
+        (two, "lora-fsdp2"),
+        (one, "bf16-lora-zero3"),
+        (one, "bf16-lora-fsdp2"),
+    ):
         written = load_file(jobs.folder / name / "student" / "adapter_model.safetensors")
         assert all(weight.abs().max() > 0 for weight in written.values())
         start = load_file(tiny_llama / "model.safetensors")
