@@ -151,12 +151,15 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def check(model: str, recipe: Path, names: Sequence[str], gpus: int, work: Path) -> list[Row]:
+def check(
+    model: str, recipe: Path, overrides: Sequence[str], names: Sequence[str], gpus: int, work: Path
+) -> list[Row]:
     """Train under each launch file.
 
     Args:
         model: the folder of a small model, for teacher and student.
         recipe: the recipe.
+        overrides: ``key=value`` strings for it.
         names: the launch files, without ``.yaml``.
         gpus: how many GPUs there are.
         work: an empty folder.
@@ -165,7 +168,7 @@ def check(model: str, recipe: Path, names: Sequence[str], gpus: int, work: Path)
         SystemExit: the run without a launch file failed.
     """
     keys = [f"runs={work / 'runs'}", f"student.model={model}", f"teacher.model={model}"]
-    keys += ["training.precision=fp32", "student.dtype=fp32"]
+    keys += ["training.precision=fp32", "student.dtype=fp32", *overrides]
 
     def stage(verb: str, name: str) -> list[str]:
         return ["-m", "instruct_distill", verb, str(recipe), f"name={name}", *keys]
@@ -205,6 +208,7 @@ def main() -> None:
     )
     known = sorted(path.stem for path in LAUNCH.glob("*.yaml"))
     parser.add_argument("--model", required=True, help="folder of a small model without dropout")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for the recipe")
     parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "tiny.yaml")
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
     parser.add_argument("--logs", type=Path, help="an empty or new folder where runs and logs stay")
@@ -214,7 +218,8 @@ def main() -> None:
         work = arguments.logs or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
         gpus = torch.cuda.device_count()
-        rows = check(arguments.model, arguments.recipe, arguments.only, gpus, work.resolve())
+        recipe, overrides = arguments.recipe, arguments.overrides
+        rows = check(arguments.model, recipe, overrides, arguments.only, gpus, work.resolve())
         print(table(rows))
         if any(row.failed for row in rows):
             raise SystemExit(1)

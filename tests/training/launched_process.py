@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.models.loading import load_model
+from instruct_distill.models.lora import add_lora
+from instruct_distill.models.lora_parameters import LoraParameters
 from instruct_distill.records import Document, Query
 from instruct_distill.student_folder import StudentRecord, write_student
 from instruct_distill.training import loop
@@ -85,6 +87,8 @@ def run(job: dict[str, Any], folder: Path) -> None:
     try:
         loaded = load_model(model, dtype=job["dtype"], device=torch.device("cpu"))
         without_dropout(loaded.model)
+        if job.get("lora"):
+            add_lora(loaded, LoraParameters(rank=2, dropout=0.0), 1)
         if "stop_after" in job:
             loop.add_gradient = dying_after(job["stop_after"])
         if "poison_after" in job:
@@ -112,8 +116,9 @@ def run(job: dict[str, Any], folder: Path) -> None:
                 max_length=160,
                 document_words=None,
                 dtype=job["dtype"],
-                base_model="tiny",
-                base_revision="0",
+                weights="adapter" if job.get("lora") else "whole",
+                base_model=model,
+                base_revision=loaded.revision,
                 training={},
             )
             write_student(here / "student", loaded, record)

@@ -19,6 +19,13 @@ from instruct_distill.training.updates.sharded import ShardedUpdater
 
 _TAG = "deepspeed"
 
+_SIZES = {
+    "reduce_bucket_size": 500_000_000,
+    "stage3_prefetch_bucket_size": 50_000_000,
+    "stage3_param_persistence_threshold": 100_000,
+}
+"""Elements; what DeepSpeed takes where nothing is said."""
+
 
 def engine_config(parameters: TrainingParameters, dtype: torch.dtype) -> dict[str, Any]:
     """Return DeepSpeed's configuration from the launch file, its "auto" fields filled in.
@@ -47,6 +54,9 @@ def engine_config(parameters: TrainingParameters, dtype: torch.dtype) -> dict[st
     config.setdefault("gradient_clipping", "auto")
     zero = config["zero_optimization"]
     zero["stage3_gather_16bit_weights_on_model_save"] = True
+    for size, usual in _SIZES.items():
+        if zero.get(size) == "auto":
+            zero[size] = usual
     try:
         plugin.deepspeed_config_process(
             **{
@@ -54,10 +64,6 @@ def engine_config(parameters: TrainingParameters, dtype: torch.dtype) -> dict[st
                 "gradient_clipping": parameters.clip,
                 "bf16.enabled": dtype == torch.bfloat16,
                 "fp16.enabled": False,
-                # DeepSpeed's own values; "auto" is for a model's width, which they do not need
-                "zero_optimization.reduce_bucket_size": 500_000_000,
-                "zero_optimization.stage3_prefetch_bucket_size": 50_000_000,
-                "zero_optimization.stage3_param_persistence_threshold": 100_000,
             }
         )
     except ValueError as error:

@@ -55,6 +55,7 @@ def test_b30_auto_fields_are_filled(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert config["fp16"]["enabled"] is False
     assert config["zero_optimization"]["stage3_gather_16bit_weights_on_model_save"] is True
     assert config["data_types"] == {"grad_accum_dtype": "fp32"}
+    assert config["zero_optimization"]["stage3_param_persistence_threshold"] == 100_000
     assert not {"optimizer", "scheduler", "train_batch_size"} & config.keys()
 
 
