@@ -1,8 +1,9 @@
 """T5 asked on a CPU: the same numbers as transformers' own forward, without work that asking does not need.
 
-Three things are saved. No token is padding: rows stand one after the other, and only attention looks at them
+Four things are saved. No token is padding: rows stand one after the other, and only attention looks at them
 one by one, in blocks that fit the processor's cache. Scores of bf16 models stay in float32 up to their
-softmax, as in PyTorch's fused kernel, at half its time. And the decoder, which reads a handful of tokens,
+softmax, as in PyTorch's fused kernel, at half its time. Activations are written over what they were made from, for new
+memory is slow. And the decoder, which reads a handful of tokens,
 does not project every token of the prompt to keys and values in every layer: q·(K e) = (Kᵀq)·e and
 Σ p (V e) = V (Σ p e), so that K and V are applied to the few and not to the many.
 """
@@ -15,7 +16,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import MT5ForConditionalGeneration, T5ForConditionalGeneration
+from transformers.activations import NewGELUActivation
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 _TOKENS = 2048
@@ -63,10 +66,13 @@ def decode(model: Any, prompts: Sequence[Sequence[int]], decoder_ids: torch.Tens
     Returns:
         [rows, decoder tokens, hidden], in the model's number format.
     """
-    ends = _portions([len(prompt) for prompt in prompts])
-    return torch.cat(
-        [_decode(model, prompts[start:end], decoder_ids[start:end]) for start, end in pairwise([0, *ends])]
-    )
+    lengths = [len(prompt) for prompt in prompts]
+    encoded: list[torch.Tensor] = []
+    for start, end in pairwise([0, *_portions(lengths)]):
+        ids = torch.tensor([token for prompt in prompts[start:end] for token in prompt])
+        encoded += torch.split(_exact(_encode(model.encoder, ids, lengths[start:end])), lengths[start:end])
+    # all rows at once: a decoder's weights are many for its few tokens
+    return _decode(model.decoder, encoded, decoder_ids)
 
 
 def _portions(lengths: Sequence[int]) -> list[int]:
@@ -80,12 +86,8 @@ def _portions(lengths: Sequence[int]) -> list[int]:
     return [*ends, len(lengths)]
 
 
-def _decode(model: Any, prompts: Sequence[Sequence[int]], decoder_ids: torch.Tensor) -> torch.Tensor:
-    lengths = [len(prompt) for prompt in prompts]
-    ids = torch.tensor([token for prompt in prompts for token in prompt])
-    encoded = _encode(model.encoder, ids, lengths)
-    exact = torch.split(_exact(encoded), lengths)
-    stack = model.decoder
+def _decode(stack: Any, encoded: Sequence[torch.Tensor], decoder_ids: torch.Tensor) -> torch.Tensor:
+    """Return the decoder's last hidden states; each row's prompt is [length, hidden], exact."""
     hidden = stack.embed_tokens(decoder_ids)
     tokens = decoder_ids.shape[1]
     ahead = torch.full((tokens, tokens), -torch.inf).triu(1)
@@ -93,8 +95,8 @@ def _decode(model: Any, prompts: Sequence[Sequence[int]], decoder_ids: torch.Ten
     for block in stack.block:
         own, cross = block.layer[0], block.layer[1]
         hidden = hidden + _own_attention(own.SelfAttention, own.layer_norm(hidden), bias)
-        hidden = hidden + _cross_attention(cross.EncDecAttention, cross.layer_norm(hidden), exact)
-        hidden = block.layer[2](hidden)
+        hidden = hidden + _cross_attention(cross.EncDecAttention, cross.layer_norm(hidden), encoded)
+        hidden = _feed_forward(block.layer[2], hidden)
     final: torch.Tensor = stack.final_layer_norm(hidden)
     return final
 
@@ -120,9 +122,23 @@ def _encode(stack: Any, ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:
             scores = torch.baddbmm(bias[:, : len(target), : len(target)], q, k.transpose(1, 2))
             target.copy_(torch.bmm(scores.softmax(-1).to(v.dtype), v).transpose(0, 1))
         hidden = hidden + attention.o(mixed.flatten(1))
-        hidden = block.layer[1](hidden)
+        hidden = _feed_forward(block.layer[1], hidden)
     final: torch.Tensor = stack.final_layer_norm(hidden)
     return final
+
+
+def _feed_forward(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """What the layer itself gives; kinds of activation other than T5's two are left to it."""
+    inner = layer.DenseReluDense
+    if inner.wo.weight.dtype == hidden.dtype:
+        if hasattr(inner, "wi") and type(inner.act) is nn.ReLU:
+            return hidden + inner.wo(inner.wi(layer.layer_norm(hidden)).relu_())  # type: ignore[no-any-return]
+        if hasattr(inner, "wi_0") and type(inner.act) is NewGELUActivation:
+            normed = layer.layer_norm(hidden)
+            gate = functional.gelu(inner.wi_0(normed), approximate="tanh")
+            return hidden + inner.wo(gate.mul_(inner.wi_1(normed)))  # type: ignore[no-any-return]
+    whole: torch.Tensor = layer(hidden)
+    return whole
 
 
 def _own_attention(attention: Any, normed: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

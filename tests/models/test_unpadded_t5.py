@@ -22,6 +22,7 @@ KINDS: dict[str, Any] = {
         T5Config,
         {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
+    "silu": (T5ForConditionalGeneration, T5Config, {"feed_forward_proj": "gated-silu"}),
     "mt5": (MT5ForConditionalGeneration, MT5Config, {}),
 }
 
