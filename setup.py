@@ -65,6 +65,7 @@ DEV = [
     "pytest>=8",
     "pytest-xdist>=3.6",
     "ruff>=0.14",
+    "schemathesis>=4",
     "tensorboard>=2.16",
     "types-tqdm",
 ]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from instruct_distill.files import read_json
 from instruct_distill.inference.score_rules import ScoreRule
 from instruct_distill.probability import Calibration
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 
 CARD = "README.md"
 

@@ -20,7 +20,8 @@ from instruct_distill.models.onnx import is_onnx, load_onnx
 from instruct_distill.models.precision import dtype_name
 from instruct_distill.probability import Calibration, probabilities
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.reranker_files import check_weights, download, usage_of
 

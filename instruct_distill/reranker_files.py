@@ -7,7 +7,8 @@ import os
 from instruct_distill.errors import InputError
 from instruct_distill.known_rerankers import CARD, Usage, known_usage
 from instruct_distill.models.onnx import is_onnx
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.student_folder import RECORD, read_record
 
 

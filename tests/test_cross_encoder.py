@@ -16,7 +16,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.model_card import model_card
 from instruct_distill.models.loading import load_model
 from instruct_distill.pipeline.distill import distill
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 

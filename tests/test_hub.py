@@ -26,7 +26,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.models.loading import load_model
 from instruct_distill.models.lora import add_lora
 from instruct_distill.models.lora_parameters import LoraParameters
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.student_folder import StudentRecord, read_record, write_student
 
 PAIRS = [("how to oil a chain", "Clean and oil the chain."), ("how to oil a chain", "Ferries leave hourly.")]
@@ -406,7 +406,8 @@ def test_an_adapter_is_published_and_loaded_with_its_base(
     publish(tmp_path / "r", "org/name")
     files = hub.repositories["org/name"].files
     assert sorted(files) == sorted(
-        {*SENT, "adapter_config.json", "adapter_model.safetensors"} - {"generation_config.json", "model.safetensors"}
+        {*SENT, "adapter_config.json", "adapter_model.safetensors"}
+        - {"generation_config.json", "model.safetensors"}
     )
     config = json.loads(files["adapter_config.json"])
     assert (config["base_model_name_or_path"], config["revision"]) == ("org/base", f"{1:040x}")

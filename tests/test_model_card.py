@@ -16,7 +16,8 @@ from instruct_distill.card_update import is_generated, updated_card
 from instruct_distill.errors import InputError
 from instruct_distill.model_card import model_card, write_card
 from instruct_distill.models.loading import load_model
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import StudentRecord, write_student
 

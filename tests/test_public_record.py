@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.public_record import is_local_model, without_paths
 from instruct_distill.student_folder import StudentRecord
 

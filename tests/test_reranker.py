@@ -21,7 +21,7 @@ from instruct_distill.inference.engine import Question
 from instruct_distill.inference.windows import windows_of
 from instruct_distill.models.loading import LoadedModel, load_model
 from instruct_distill.probability import Calibration
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.records import Document, Query, RankedDocument
 from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import StudentRecord, write_student

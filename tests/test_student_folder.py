@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from instruct_distill.errors import InputError
 from instruct_distill.models.loading import LoadedModel, load_model
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import StudentRecord, read_record, write_student
 from instruct_distill.version import __version__

@@ -181,7 +181,7 @@ def _agreement(model: str, collections: Sequence[str], labels: str) -> str:
 
 def _prompts(given: str | None) -> list[Prompt]:
     """The prompts of ``--prompts``."""
-    from instruct_distill.prompts.prompt import read_prompt
+    from instruct_distill.prompts.named import read_prompt
 
     names = [name.strip() for name in given.split(",")] if given else []
     found = [read_prompt(name) for name in names]

@@ -2,10 +2,10 @@
 
 Four things are saved. No token is padding: rows stand one after the other, and only attention looks at them
 one by one, in blocks that fit the processor's cache. Scores of bf16 models stay in float32 up to their
-softmax, as in PyTorch's fused kernel, at half its time. Activations are written over what they were made from, for new
-memory is slow. And the decoder, which reads a handful of tokens,
-does not project every token of the prompt to keys and values in every layer: q·(K e) = (Kᵀq)·e and
-Σ p (V e) = V (Σ p e), so that K and V are applied to the few and not to the many.
+softmax, as in PyTorch's fused kernel, at half its time. Activations are written over what they were made
+from, for new memory is slow. And the decoder, which reads a handful of tokens, does not project every token
+of the prompt to keys and values in every layer: q·(K e) = (Kᵀq)·e and Σ p (V e) = V (Σ p e), so that K and V
+are applied to the few and not to the many.
 """
 
 from __future__ import annotations

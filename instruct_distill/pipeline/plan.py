@@ -86,9 +86,7 @@ def plan_of(recipe: Recipe, *, measure: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _counted(
-    inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool
-) -> tuple[list[str], _Counts]:
+def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool) -> tuple[list[str], _Counts]:
     recipe, teacher = inputs.recipe, inputs.recipe.teacher
     if retrieved:
         lengths = [inputs.candidates.count(query.query_id) for query in inputs.queries]

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from instruct_distill.inference.parameters import ServerParameters
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_prompt
 from instruct_distill.schema import parameters
 from instruct_distill.sources.parameters import QueriesParameters
 

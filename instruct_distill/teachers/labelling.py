@@ -10,7 +10,8 @@ import numpy as np
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import Engine, Question
-from instruct_distill.prompts.prompt import Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_prompt
 from instruct_distill.records import Comparison, Document, ListLabel, Query
 from instruct_distill.teachers import STRATEGIES
 from instruct_distill.teachers.parameters import TeacherParameters

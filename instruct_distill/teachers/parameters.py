@@ -10,7 +10,8 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.parameters import ServerParameters
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 from instruct_distill.teachers import STRATEGIES

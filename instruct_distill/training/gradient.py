@@ -30,11 +30,11 @@ Loss = Callable[[torch.Tensor, Target], torch.Tensor]
 Prompts = Sequence[Sequence[int]]
 
 _BATCHES_PER_GROUP = 4
-"""A group is computed on a GPU in at least about this many batches of prompts of like length: less padding."""
+"""On a GPU a group is computed in at least about so many batches of prompts of like length: less padding."""
 
 _CPU_BATCH = 640
-"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding. Fewer
-would not do: each batch costs a sum over the gradients of all weights."""
+"""Tokens of a batch on a CPU: matrix products are fastest at some hundred rows, and there is less padding.
+Fewer would not do: each batch costs a sum over the gradients of all weights."""
 
 NOTHING: Prompts = ((0,),)
 """A batch that weighs nothing."""

@@ -16,7 +16,8 @@ from pydantic import (
 
 from instruct_distill.losses.signature import complete_parameters
 from instruct_distill.models.lora_parameters import LoraParameters
-from instruct_distill.prompts.prompt import Prompt, check_pointwise, check_prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise, check_prompt
 from instruct_distill.registry import nearest
 from instruct_distill.schema import parameters
 from instruct_distill.training.dev_parameters import DevParameters

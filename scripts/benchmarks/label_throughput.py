@@ -50,7 +50,8 @@ from instruct_distill.models.batch import by_length, pad
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.models.precision import DTYPES, has_native_bf16
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Document
 from instruct_distill.sources import open_collection
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk, strategy_of

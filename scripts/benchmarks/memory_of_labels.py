@@ -28,7 +28,7 @@ from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.pipeline import label
 from instruct_distill.pipeline.inputs import Inputs
 from instruct_distill.pipeline.teacher import Teacher
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.teachers.labelling import strategy_of
 from instruct_distill.teachers.parameters import TeacherParameters

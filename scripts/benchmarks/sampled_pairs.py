@@ -36,7 +36,8 @@ from instruct_distill.errors import InputError
 from instruct_distill.evaluation.measures import per_query
 from instruct_distill.inference.engine import FloatArray, Question
 from instruct_distill.labels import read_labels
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Document, ListLabel, Qrels, Query, ScoredDocument
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk, strategy_of

@@ -40,7 +40,7 @@ from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.loading import LoadedModel, load_model
 from instruct_distill.models.precision import DTYPES
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk, strategy_of
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context

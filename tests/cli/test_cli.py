@@ -17,7 +17,7 @@ import torch
 from instruct_distill.cli import main
 from instruct_distill.labels import read_header
 from instruct_distill.models.loading import load_model
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.recipe import Recipe
 from instruct_distill.student_folder import StudentRecord, write_student
 from instruct_distill.trec import read_run

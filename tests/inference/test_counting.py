@@ -10,7 +10,7 @@ from instruct_distill.inference.counting import CountingEngine
 from instruct_distill.inference.engine import Question
 from instruct_distill.models.unloaded import unloaded_model
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import PROMPTS
+from instruct_distill.prompts.named import PROMPTS
 from instruct_distill.records import Document, Query
 
 QUERY = Query("q", "how to oil a chain")

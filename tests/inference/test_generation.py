@@ -15,7 +15,8 @@ from instruct_distill.inference.engine import Question
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.inference.written_answers import WrittenAnswers
 from instruct_distill.models.loading import LoadedModel, load_model
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Document, Query
 
 Q1 = Query("q1", "how to oil a bicycle chain")

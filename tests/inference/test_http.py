@@ -22,7 +22,8 @@ from instruct_distill.inference.http_offer import Asks
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.inference.parameters import ServerParameters
 from instruct_distill.models.loading import LoadedModel, load_model
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Document, Query
 from tests.conftest import ServedModel
 from tests.teachers.stub_engine import D1, D2, D3, D4, Q1, Q2

@@ -24,7 +24,7 @@ from instruct_distill.inference.parameters import ServerParameters
 from instruct_distill.inference.written_answers import WrittenAnswers
 from instruct_distill.models.loading import load_model
 from instruct_distill.pipeline.teacher import load_teacher
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context

@@ -16,7 +16,7 @@ from instruct_distill.inference.local import LocalEngine
 from instruct_distill.inference.prefix_groups import PrefixGroup, prefix_groups
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.loading import LoadedModel, load_model
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.records import Document, Query
 
 QUERIES = [Query("q1", "how to oil a bicycle chain"), Query("q2", "ferries")]

@@ -8,7 +8,7 @@ import pytest
 
 from instruct_distill.inference.windows import MAX_WINDOWS, windows_of
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.records import Document
 
 WORDS = [f"w{i}" for i in range(200)]

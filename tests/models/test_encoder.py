@@ -16,7 +16,7 @@ from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.loading import LoadedModel, load_model, scores_untrained
 from instruct_distill.prompts.answers import EncodedAnswers
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from tests.conftest import save_pair_tokenizer
 
 HEAD = EncodedAnswers((), ((),))

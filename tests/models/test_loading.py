@@ -19,7 +19,7 @@ from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import check_split, load_model
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.records import Document, Query
 
 Weights = dict[str, torch.Tensor]
@@ -29,7 +29,7 @@ import json, sys
 from instruct_distill.inference.engine import Question
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.loading import load_model
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.records import Document, Query
 import torch
 loaded = load_model(sys.argv[1], dtype="fp32", device=torch.device("cpu"))
@@ -110,7 +110,7 @@ def test_b31_a_new_process_scores_the_same(tiny_t5: Path, tmp_path: Path, is_tie
 
     from instruct_distill.inference.engine import Question
     from instruct_distill.inference.local import LocalEngine
-    from instruct_distill.prompts.prompt import named_prompt
+    from instruct_distill.prompts.named import named_prompt
     from instruct_distill.records import Document, Query
 
     engine = LocalEngine(loaded, named_prompt("pointwise-passage"), max_length=128)

@@ -130,7 +130,7 @@ def test_tokens_are_those_of_the_real_prompts(recipe: dict[str, Any], tiny_t5: P
 
     from transformers import AutoTokenizer
 
-    from instruct_distill.prompts.prompt import PROMPTS
+    from instruct_distill.prompts.named import PROMPTS
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_t5)
     one = PROMPTS["pairwise-passage"].template.format(

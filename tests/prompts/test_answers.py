@@ -9,7 +9,8 @@ from transformers import AutoTokenizer
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.answers import EncodedAnswers, encode_answers, separator
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import PROMPTS, Prompt, named_prompt
+from instruct_distill.prompts.named import PROMPTS, named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.sources import open_collection
 
 QUERY = "how to oil a bicycle chain"

@@ -8,8 +8,9 @@ from transformers import AutoTokenizer
 
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.encoder import PromptEncoder
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.prompts.pair import PairEncoder, make_encoder
-from instruct_distill.prompts.prompt import Prompt, check_pointwise, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_pointwise
 
 PAIR = named_prompt("pair")
 TEXTS = [

@@ -4,7 +4,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from instruct_distill.errors import InputError
-from instruct_distill.prompts.prompt import PROMPTS, Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.named import PROMPTS, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_prompt
 
 PUBLISHED = {
     "pointwise-passage": (

@@ -9,7 +9,8 @@ from transformers import AutoTokenizer
 
 from instruct_distill.errors import InputError
 from instruct_distill.prompts.encoder import PromptEncoder
-from instruct_distill.prompts.prompt import PROMPTS, Prompt, check_prompt, named_prompt
+from instruct_distill.prompts.named import PROMPTS, named_prompt
+from instruct_distill.prompts.prompt import Prompt, check_prompt
 
 LISTS = [name for name, prompt in PROMPTS.items() if prompt.block]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instruct_distill.prompts.prompt import Prompt, named_prompt
+from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.prompts.text import PromptText, without_control_tokens
 
 PAIR = Prompt(

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from instruct_distill.errors import RecipeError
-from instruct_distill.prompts.prompt import PROMPTS, Prompt
+from instruct_distill.prompts.named import PROMPTS
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.query_writing.parameters import TrainingQueriesParameters
 from instruct_distill.recipe import Recipe
 

@@ -7,7 +7,8 @@ import pytest
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import Question
-from instruct_distill.prompts.prompt import PROMPTS, Prompt
+from instruct_distill.prompts.named import PROMPTS
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.query_writing.files import read_written, save_queries
 from instruct_distill.query_writing.log import AnswerLog
 from instruct_distill.query_writing.writing import Written, WrittenQuery, tidy, write_queries

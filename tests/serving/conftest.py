@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from instruct_distill.models.loading import load_model
-from instruct_distill.prompts.prompt import named_prompt
+from instruct_distill.prompts.named import named_prompt
 from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import StudentRecord, write_student
 

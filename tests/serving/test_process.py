@@ -73,6 +73,31 @@ def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
         )
 
 
+def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
+    from langchain_core.documents import Document
+    from pydantic import SecretStr
+
+    langchain_cohere = pytest.importorskip("langchain_cohere")  # it needs an older cohere than the test above
+    ranks = langchain_cohere.CohereRerank(model="any", top_n=2, base_url=server.url, cohere_api_key=SecretStr(KEY))
+    found = ranks.compress_documents([Document(text) for text in DOCUMENTS], "what is it")
+    assert [each.page_content for each in found] == best(reranker)
+
+
+def test_llama_indexs_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
+    from llama_index.core.schema import NodeWithScore, TextNode
+
+    cohere_rerank = pytest.importorskip("llama_index.postprocessor.cohere_rerank")  # as langchain_cohere
+    ranks = cohere_rerank.CohereRerank(model="any", top_n=2, base_url=server.url, api_key=KEY)
+    nodes = [NodeWithScore(node=TextNode(text=text), score=0.0) for text in DOCUMENTS]
+    found = ranks.postprocess_nodes(nodes, query_str="what is it")
+    assert [each.node.get_content() for each in found] == best(reranker)
+
+
+def best(reranker: Reranker) -> list[str]:
+    """The two best documents."""
+    return [DOCUMENTS[item.index] for item in reranker.rank("what is it", DOCUMENTS, top_k=2)]
+
+
 def test_many_clients_get_their_own_answers(server: Process, reranker: Reranker) -> None:
     lists = [[f"{text} {i}" for text in DOCUMENTS] for i in range(40)]
     expected = [item[0].index for item in reranker.rank_many(("what is it", each) for each in lists)]

@@ -9,7 +9,8 @@ import numpy as np
 
 from instruct_distill.errors import NonFiniteScoreError
 from instruct_distill.inference.engine import Engine, FloatArray, Question
-from instruct_distill.prompts.prompt import PROMPTS, Prompt
+from instruct_distill.prompts.named import PROMPTS
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Document, ListLabel, Query
 from instruct_distill.teachers.labelling import CandidateTexts, label_chunk, strategy_of
 from instruct_distill.teachers.strategy import Strategy

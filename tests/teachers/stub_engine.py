@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from instruct_distill.inference.engine import FloatArray, Question
-from instruct_distill.prompts.prompt import PROMPTS
+from instruct_distill.prompts.named import PROMPTS
 from instruct_distill.records import Document, Qrels, Query
 from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context

@@ -12,7 +12,8 @@ from instruct_distill.inference.engine import Engine, Question
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.labels import LabelStore, read_labels
 from instruct_distill.models.loading import load_model
-from instruct_distill.prompts.prompt import PROMPTS, Prompt, named_prompt
+from instruct_distill.prompts.named import PROMPTS, named_prompt
+from instruct_distill.prompts.prompt import Prompt
 from instruct_distill.records import Comparison, Document
 from instruct_distill.teachers import STRATEGIES
 from instruct_distill.teachers.labelling import (

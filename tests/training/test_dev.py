@@ -39,7 +39,7 @@ def best(values: list[float], **settings: Any) -> Best:
         ([], {}, None),
     ],
 )
-def test_b32_the_best_step_is_never_a_nan(values: list[float], settings: Any, step: int | None) -> None:
+def test_b29_the_best_step_is_never_a_nan(values: list[float], settings: Any, step: int | None) -> None:
     assert best(values, **settings).step == step
 
 

@@ -80,7 +80,7 @@ def test_publish_and_release(device: torch.device) -> None:
 
 
 def test_large_gradients_are_added_in_pieces(device: torch.device) -> None:
-    """More numbers than one piece has, and a last piece that is shorter; then a new step in the same memory."""
+    """More numbers than one piece has, and a shorter last one; then a new step in the same memory."""
     model = nn.Linear(700, 1000, bias=False, dtype=torch.bfloat16, device=device)
     weights = MasterWeights(model)
     generator = torch.Generator().manual_seed(1)
