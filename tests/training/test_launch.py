@@ -113,22 +113,25 @@ class Jobs:
             "WORLD_SIZE": str(processes),
             "LOCAL_WORLD_SIZE": str(processes),
         }
-        started = [
-            subprocess.Popen(
-                [sys.executable, str(_SCRIPT), str(self.folder)],
-                env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(processes)
-        ]
+        started = []
         try:
-            said = [process.communicate(timeout=600)[0] for process in started]
+            for rank in range(processes):
+                # into files: a process whose pipe nobody empties would wait, and the others for it
+                with open(self.folder / f"said-{rank}.txt", "wb") as said:
+                    started.append(
+                        subprocess.Popen(
+                            [sys.executable, str(_SCRIPT), str(self.folder)],
+                            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                            stdout=said,
+                            stderr=subprocess.STDOUT,
+                        )
+                    )
+            codes = [process.wait(timeout=600) for process in started]
         finally:
             for process in started:
                 process.kill()
-        assert [process.returncode for process in started] == [0] * processes, "\n".join(said)[-6000:]
+        texts = [(self.folder / f"said-{rank}.txt").read_text(errors="replace") for rank in range(processes)]
+        assert codes == [0] * processes, "\n".join(text[-3000:] for text in texts)
         return self
 
     def found(self, name: str, rank: int = 0) -> dict[str, Any]:
