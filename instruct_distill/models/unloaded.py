@@ -12,7 +12,7 @@ from instruct_distill.errors import InputError
 from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import family_class, load_tokenizer
-from instruct_distill.models.score_head import prepare_head
+from instruct_distill.models.score_head import has_score_head, prepare_head
 from instruct_distill.models.weights import describe, folder_on_this_machine, local_model_folder
 from instruct_distill.prompts.encoder import Family
 
@@ -25,12 +25,14 @@ class UnloadedModel(NamedTuple):
         family: how it answers.
         decoder_start: the decoder's first id (encoder-decoder only).
         weights: the number of its weights.
+        scores: whether it can score before it is trained: an encoder without a score head cannot.
     """
 
     tokenizer: Any
     family: Family
     decoder_start: int | None
     weights: int
+    scores: bool
 
 
 def unloaded_model(name: str, revision: str | None = None, *, download: bool = False) -> UnloadedModel:
@@ -66,6 +68,7 @@ def unloaded_model(name: str, revision: str | None = None, *, download: bool = F
         raise InputError(f"{describe(name)} {what}") from None
     family = family_class(config, name)
     tokenizer = load_tokenizer(folder, name, where)
+    scores = family is not Encoder or has_score_head(config)
     if family is Encoder:
         prepare_head(config, name, new=True)
     auto: Any = {EncoderDecoder: AutoModelForSeq2SeqLM, Encoder: AutoModelForSequenceClassification}.get(
@@ -74,7 +77,8 @@ def unloaded_model(name: str, revision: str | None = None, *, download: bool = F
     with torch.device("meta"):  # shapes without memory
         model = auto.from_config(config)
     weights = sum(parameter.numel() for parameter in model.parameters())
-    return UnloadedModel(tokenizer, family.family, getattr(config, "decoder_start_token_id", None), weights)
+    decoder_start = getattr(config, "decoder_start_token_id", None)
+    return UnloadedModel(tokenizer, family.family, decoder_start, weights, scores)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class _Counts(NamedTuple):
         lengths: candidates of each list.
         label: prompts to the teacher.
         train: documents, over all epochs.
-        evaluate: prompts to the student, and as many to the untrained one.
+        evaluate: prompts to the student, and to the untrained one where that can score.
         evaluate_teacher: prompts to the teacher.
     """
 
@@ -106,17 +106,32 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool)
         f"train     {steps:,} optimizer steps, {documents:,} documents",
     ]
     evaluate = by_teacher = 0
+    untrained = _scores_untrained(recipe) if recipe.evaluation else True
     for task, data in zip(recipe.evaluation, inputs.tasks, strict=True):
         depth = min(task.depth or task.candidates.depth, task.candidates.depth)
         pairs = len(data.queries) * depth
         asked = len(data.queries) * strategy.prompts(depth) if task.teacher == "same" else 0
-        evaluate, by_teacher = evaluate + pairs, by_teacher + asked
+        evaluate, by_teacher = evaluate + (2 * pairs if untrained else pairs), by_teacher + asked
         kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{asked:,} prompts"
         lines.append(
-            f"evaluate  {task.task}: {len(data.queries):,} queries; zero_shot and student {pairs:,} prompts "
-            f"each, teacher {kind} (at most)"
+            f"evaluate  {task.task}: {len(data.queries):,} queries; "
+            + (f"zero_shot and student {pairs:,} prompts each" if untrained else f"student {pairs:,} prompts")
+            + f", teacher {kind} (at most)"
         )
     return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)
+
+
+def _scores_untrained(recipe: Recipe) -> bool:
+    """Whether the untrained student is evaluated, too; where its config is not here, a head counts as there."""
+    if recipe.student.score != "head":
+        return True
+    # torch is imported where it is needed
+    from instruct_distill.models.unloaded import unloaded_model
+
+    try:
+        return unloaded_model(recipe.student.model, recipe.student.revision).scores
+    except InputError:
+        return True
 
 
 def _written(inputs: Inputs, done: bool, measure: bool) -> list[str]:
@@ -159,7 +174,7 @@ def _measured(inputs: Inputs, strategy: Strategy, counts: _Counts, measure: bool
         if prompt is not None
         else "tokens    label 0",
         _token_line("train", counts.train, student, "forward and backward"),
-        _token_line("evaluate", 2 * counts.evaluate, student, "untrained and trained student"),
+        _token_line("evaluate", counts.evaluate, student, "all that the student is asked"),
         _disk_line(recipe.folder, teacher.label_bytes * len(counts.lengths), student, _kept(recipe, counts)),
     ]
     if measure:
@@ -210,7 +225,7 @@ def _disk_line(folder: Path, label_bytes: float, student: Measured, keep: int) -
 
 def _hours_line(counts: _Counts, seconds: Seconds) -> str:
     train = counts.train * seconds.train
-    evaluate = 2 * counts.evaluate * seconds.evaluate
+    evaluate = counts.evaluate * seconds.evaluate
     if seconds.label is None:
         label, teacher = "not known (a server's)", "the server is not asked"
     else:

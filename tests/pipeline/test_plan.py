@@ -66,6 +66,22 @@ def test_prompts_and_steps_are_counted_before_a_model_is_loaded(
     ]
 
 
+def test_a_head_that_is_new_cannot_score_before_it_is_trained(
+    recipe: dict[str, Any], headless_bert: Path, tiny_bert: Path
+) -> None:
+    heads = [{"model": str(model), "score": "head"} for model in (headless_bert, tiny_bert)]
+    assert [plan(recipe, student=student)[4] for student in heads] == [
+        "evaluate  beir: 2 queries; student 12 prompts, teacher 0 prompts (at most)",
+        "evaluate  beir: 2 queries; zero_shot and student 12 prompts each, teacher 0 prompts (at most)",
+    ]
+    tokens = [
+        next(line for line in plan(retrieved(recipe, name=f"r{i}", student=student)) if " evaluate " in line)
+        for i, student in enumerate(heads)
+    ]
+    new, there = (float(line.split()[2]) for line in tokens if line.startswith("tokens"))
+    assert there == pytest.approx(2 * new, rel=0.01)
+
+
 def test_the_teacher_of_the_task_counts_too(recipe: dict[str, Any]) -> None:
     task = recipe["evaluation"][0]
     assert plan(recipe, evaluation=[{**task, "teacher": "same"}])[4].endswith("teacher 60 prompts (at most)")
@@ -145,7 +161,7 @@ def test_tokens_are_those_of_the_real_prompts(recipe: dict[str, Any], tiny_t5: P
     assert re.fullmatch(
         r"tokens    train \S+( k)? \(forward and backward; \d+ a prompt, mean of \d+ real ones\)", train
     )
-    assert re.fullmatch(r"tokens    evaluate \S+( k)? \(untrained and trained student; .*\)", evaluate)
+    assert re.fullmatch(r"tokens    evaluate \S+( k)? \(all that the student is asked; .*\)", evaluate)
     assert re.fullmatch(
         r"disk      labels \S+ k?B, checkpoints \S+ MB, student \S+ MB \(at most\); \S+ [MGT]B free", disk
     )
