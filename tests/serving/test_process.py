@@ -78,7 +78,9 @@ def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -
     from pydantic import SecretStr
 
     langchain_cohere = pytest.importorskip("langchain_cohere")  # it needs an older cohere than the test above
-    ranks = langchain_cohere.CohereRerank(model="any", top_n=2, base_url=server.url, cohere_api_key=SecretStr(KEY))
+    ranks = langchain_cohere.CohereRerank(
+        model="any", top_n=2, base_url=server.url, cohere_api_key=SecretStr(KEY)
+    )
     found = ranks.compress_documents([Document(text) for text in DOCUMENTS], "what is it")
     assert [each.page_content for each in found] == best(reranker)
 
