@@ -122,7 +122,7 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool)
 
 
 def _scores_untrained(recipe: Recipe) -> bool:
-    """Whether the untrained student is evaluated, too; a head counts as there where its config is not here."""
+    """Whether the untrained student is evaluated, too; where its config is absent, a head counts as there."""
     if recipe.student.score != "head":
         return True
     # torch is imported where it is needed
