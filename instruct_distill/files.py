@@ -56,7 +56,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
     for number, line in read_lines(path):
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits
             raise InputError(f"{path} line {number}: not JSON ({error})") from None
         if not isinstance(record, dict):
             raise InputError(f"{path} line {number}: expected a JSON object, found {type(record).__name__}")
@@ -72,7 +72,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     text = "\n".join(line for _, line in read_lines(path))
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise InputError(f"{path}: not JSON ({error})") from None
 
 

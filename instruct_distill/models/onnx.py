@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,7 +160,7 @@ def load_onnx(folder: str | Path, name: str) -> LoadedModel:
     tokenizer = load_tokenizer(str(place), name, {"local_files_only": True})
     try:
         return LoadedModel(OnnxModel(place).eval(), tokenizer, name, _digest(place))
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{place / ABOUT}: not what an export wrote ({error})") from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -18,7 +17,7 @@ from instruct_distill.evaluation.parameters import EvaluationParameters
 from instruct_distill.evaluation.ranker import Timing
 from instruct_distill.evaluation.summary import META
 from instruct_distill.evaluation.task import TaskResult
-from instruct_distill.files import read_json
+from instruct_distill.files import read_json, read_jsonl
 from instruct_distill.records import Qrels, Run
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.trec import read_run
@@ -138,15 +137,7 @@ def _outcome(file: Path) -> dict[str, Any]:
 
 
 def _json_lines(file: Path) -> list[dict[str, Any]]:
-    if not file.is_file():
-        return []
-    lines = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            lines.append(dict(json.loads(line)))
-        except (ValueError, TypeError):
-            raise InputError(f"{file} line {number}: no JSON object") from None
-    return lines
+    return [record for _, record in read_jsonl(file)] if file.is_file() else []
 
 
 def _parameters(student: Path) -> int | None:

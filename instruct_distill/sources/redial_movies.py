@@ -7,7 +7,7 @@ import html
 import logging
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,14 +126,14 @@ def read_mentions(path: Path) -> dict[str, tuple[str, int]]:
         InputError: a column is missing, or a line is not usable.
     """
     wanted = ("movieId", "movieName", "nbMentions")
-    rows = csv.reader(line + "\n" for _, line in read_lines(path))
-    header = [name.strip() for name in next(rows, [])]
+    rows = _rows(path)
+    header = [name.strip() for name in next(rows, (0, []))[1]]
     if missing := [name for name in wanted if name not in header]:
         raise InputError(f"{path}: no column {missing[0]!r} (it has: {', '.join(header) or 'nothing'})")
     places = [header.index(name) for name in wanted]
     found: dict[str, tuple[str, int]] = {}
-    for row in rows:
-        where = f"{path} line {rows.line_num}"
+    for number, row in rows:
+        where = f"{path} line {number}"
         if len(row) != len(header):
             raise InputError(f"{where}: {len(row)} columns; expected {len(header)}, as in the first line")
         movie_id, title, mentions = (row[place] for place in places)
@@ -143,6 +143,16 @@ def read_mentions(path: Path) -> dict[str, tuple[str, int]]:
             raise InputError(f"{where}: movie {movie_id!r} stands in a line before; remove one of them")
         found[movie_id.strip()] = (title, int(mentions))
     return found
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row of a CSV file with the number of its last line."""
+    rows = csv.reader(line + "\n" for _, line in read_lines(path))
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{path} line {rows.line_num}: not a row of a CSV file ({error})") from None
 
 
 def read_descriptions(path: Path, movies: Movies) -> dict[str, str]:
