@@ -27,6 +27,7 @@ from instruct_distill.records import Document
 from instruct_distill.reranker import Reranker
 from instruct_distill.serving.batcher import Batcher, Pair, QueueFullError, StoppingError
 from instruct_distill.serving.body_limit import BodyLimit
+from instruct_distill.serving.description import PROBLEMS, describe
 from instruct_distill.serving.messages import (
     DocumentText,
     Problem,
@@ -41,20 +42,6 @@ from instruct_distill.version import __version__
 
 _LEAST_ROOM = 16
 """Tokens that a query must leave for a document."""
-
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": why}
-    for code, why in {
-        400: "the body is no JSON",
-        401: "the API key is missing or wrong",
-        413: "the body is too large",
-        422: "a field is missing or not usable, there are too many documents, or the query is too long",
-        429: "the server is busy; Retry-After says when to come again",
-        500: "the model gave no finite score",
-        503: "the server is stopping",
-        504: "it took too long",
-    }.items()
-}
 
 
 def create_app(
@@ -88,12 +75,13 @@ def create_app(
     app.middleware("http")(server.counted)
     app.add_exception_handler(RequestValidationError, server.not_valid)
     app.add_exception_handler(StarletteHTTPException, server.not_found)
+    app.add_exception_handler(Exception, server.broken)
     for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
         app.post(
             path,
             response_model=RerankResponse,
             response_model_exclude_none=True,
-            responses=_PROBLEMS,
+            responses=PROBLEMS,
             name=f"rerank {path.split('/')[1]}",
             summary="Put documents in order for a query",
         )(server.rerank)
@@ -101,6 +89,7 @@ def create_app(
     app.get("/ready", summary="Requests are taken", responses={503: {"model": Problem}})(server.ready)
     app.get("/metrics", include_in_schema=False)(server.metrics_page)
     app.get("/", include_in_schema=False)(server.page)
+    describe(app, max_documents=chosen.max_documents, keys=bool(api_keys))
     return app
 
 
@@ -129,7 +118,8 @@ class _Server:
     async def rerank(self, request: Request, asked: RerankRequest) -> Any:
         """Put documents in order for a query."""
         if self._keys and not self._allowed(request):
-            return _problem(401, "send one of the server's API keys as 'Authorization: Bearer KEY'")
+            message = "send one of the server's API keys as 'Authorization: Bearer KEY'"
+            return _problem(401, message, {"WWW-Authenticate": "Bearer"})
         if len(asked.documents) > self._settings.max_documents:
             return _problem(
                 422, f"{len(asked.documents)} documents; this server takes {self._settings.max_documents}"
@@ -241,6 +231,10 @@ class _Server:
         """Say that there is no such page, or no such method, in the form of all other problems."""
         assert isinstance(error, StarletteHTTPException)
         return _problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+    async def broken(self, request: Request, error: Exception) -> JSONResponse:
+        """Say that it is the server's fault; the log has the traceback, the answer has none of it."""
+        return _problem(500, f"the server failed ({type(error).__name__}); its log says where")
 
 
 def _document(given: str | DocumentText, position: int) -> Document:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-Text = Annotated[str, StringConstraints(strict=True)]
+from instruct_distill.prompts.unicode import check_unicode
+
+
+def _in_unicode(text: str) -> str:
+    check_unicode([text])  # an InputError is a ValueError, which the answer shows
+    return text
+
+
+Text = Annotated[str, StringConstraints(strict=True), AfterValidator(_in_unicode)]
 
 
 class DocumentText(BaseModel):

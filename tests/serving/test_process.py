@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,48 +16,10 @@ import httpx
 import pytest
 
 from instruct_distill.reranker import Reranker
+from tests.serving.server_process import KEY, Process
 
 DOCUMENTS = ["It is a test.", "Nothing of the kind, at all.", "A test, it is, and a long one."]
-KEY = "a-key-of-this-test"
 SECONDS = 60.0
-
-
-class Process:
-    """A server that was started, and what it has said so far."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "instruct_distill", "serve", str(folder)),
-                *("--port", "0", "--dtype", "fp32", "--device", "cpu", *arguments),
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "INSTRUCT_DISTILL_API_KEYS": KEY, "OMP_NUM_THREADS": "1"},
-        )
-        self.said = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-            if found := re.search(r"running on (http://\S+)", line):
-                self.url = found[1]
-                break
-        else:
-            raise AssertionError(self.said)
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-
-
-@pytest.fixture(scope="module")
-def server(served: Path) -> Iterator[Process]:
-    process = Process(served)
-    yield process
-    process.process.kill()
-    process.process.wait()
 
 
 def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
