@@ -34,6 +34,7 @@ from instruct_distill.serving.messages import (
     RerankRequest,
     RerankResponse,
     RerankResult,
+    ResponseMeta,
     ReturnedDocument,
 )
 from instruct_distill.serving.metrics import Metrics
@@ -158,26 +159,27 @@ class _Server:
         lowest = ordered[-1][1] if ordered else 0.0
         empty = (i for i, document in enumerate(documents) if not document.full_text)
         ordered += [(i, lowest - 1.0 - place) for place, i in enumerate(empty)]
-        values = np.array([score for _, score in ordered], dtype=np.float32)
-        if self._settings.scores == "probability":
-            values = self._reranker.probabilities(values)
-            kind = "fitted probability" if self._reranker.calibration else "sigmoid of the logit"
-        else:
-            kind = "logit"
+        logits = np.array([score for _, score in ordered], dtype=np.float32)
+        as_logit = self._settings.scores == "logit"
+        values = logits if as_logit else self._reranker.probabilities(logits)
         results = [
             RerankResult(
                 index=index,
                 relevance_score=float(value),
+                logit=logit,
                 document=ReturnedDocument(text=documents[index].text) if asked.return_documents else None,
             )
-            for (index, _), value in zip(ordered[: asked.top_n], values, strict=False)
+            for (index, logit), value in zip(ordered[: asked.top_n], values, strict=False)
         ]
         return RerankResponse(
             id=str(uuid.uuid4()),
             model=self._reranker.name,
             results=results,
             usage={"documents": len(documents)},
-            meta={"api_version": {"version": "2"}, "relevance_score": kind},
+            meta=ResponseMeta(
+                api_version={"version": "2"},
+                relevance_score="logit" if as_logit else self._reranker.probability_kind,
+            ),
         )
 
     def _allowed(self, request: Request) -> bool:
