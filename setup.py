@@ -61,6 +61,7 @@ DEV = [
     "import-linter>=2.5",
     "ir-measures>=0.4",
     "mypy>=1.18",
+    "playwright>=1.50",
     "psutil>=6",
     "pytest>=8",
     "pytest-xdist>=3.6",

@@ -46,7 +46,7 @@ def test_the_teachers_sums_over_both_orders_of_all_pairs(
     assert found is not None
     assert (found.lists, found.documents) == (HELD_BACK, 4 * HELD_BACK)
 
-    # the cross-entropy to sums over 2(n-1) is least where both of its derivatives are 0: for one choice of lists
+    # the cross-entropy to sums over 2(n-1) is least where both derivatives are 0: for one choice of lists
     rest = [
         expit(found.slope * own + found.intercept) - np.array(item.scores) / 6
         for own, item in zip(scores, lists, strict=True)
