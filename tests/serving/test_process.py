@@ -33,10 +33,10 @@ def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
 
 
 def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
+    import langchain_cohere
     from langchain_core.documents import Document
     from pydantic import SecretStr
 
-    langchain_cohere = pytest.importorskip("langchain_cohere")  # it needs an older cohere than the test above
     ranks = langchain_cohere.CohereRerank(
         model="any", top_n=2, base_url=server.url, cohere_api_key=SecretStr(KEY)
     )
@@ -46,8 +46,8 @@ def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -
 
 def test_llama_indexs_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
     from llama_index.core.schema import NodeWithScore, TextNode
+    from llama_index.postprocessor import cohere_rerank
 
-    cohere_rerank = pytest.importorskip("llama_index.postprocessor.cohere_rerank")  # as langchain_cohere
     ranks = cohere_rerank.CohereRerank(model="any", top_n=2, base_url=server.url, api_key=KEY)
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.0) for text in DOCUMENTS]
     found = ranks.postprocess_nodes(nodes, query_str="what is it")
