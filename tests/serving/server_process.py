@@ -13,9 +13,15 @@ KEY = "a-key-of-this-test"
 
 
 class Process:
-    """A server that was started, and what it has said so far."""
+    """A server that was started, and what it has said so far.
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    Args:
+        folder: the student's.
+        arguments: further ones of ``serve``.
+        keys: API keys, separated by commas; empty: everybody may ask.
+    """
+
+    def __init__(self, folder: Path, *arguments: str, keys: str = KEY) -> None:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "instruct_distill", "serve", str(folder)),
@@ -23,7 +29,7 @@ class Process:
             ],
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "INSTRUCT_DISTILL_API_KEYS": KEY, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "INSTRUCT_DISTILL_API_KEYS": keys, "OMP_NUM_THREADS": "1"},
         )
         self.said = ""
         assert self.process.stderr is not None
