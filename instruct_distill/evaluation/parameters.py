@@ -53,6 +53,9 @@ class EvaluationParameters:
     teacher: Literal["none", "same"] | TeacherRun = "none"
     """``none``, ``same`` (the recipe's teacher; all pairs ask n(n-1) prompts a query), or ``{run: FILE}``."""
 
+    zero_shot: bool = True
+    """Evaluate the untrained student, too, at as many prompts as the trained one."""
+
     metrics: list[str] = Field(default_factory=lambda: ["nDCG@1", "nDCG@5", "nDCG@10"])
     """Metrics by the names of ir_measures."""
 

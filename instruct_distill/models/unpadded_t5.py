@@ -1,11 +1,13 @@
-"""T5 asked on a CPU: the same numbers as transformers' own forward, without work that asking does not need.
+"""T5 on a CPU: the same numbers as transformers' own forward, without work that a score does not need.
 
 Four things are saved. No token is padding: rows stand one after the other, and only attention looks at them
 one by one, in blocks that fit the processor's cache. Scores of bf16 models stay in float32 up to their
 softmax, as in PyTorch's fused kernel, at half its time. Activations are written over what they were made
-from, for new memory is slow. And the decoder, which reads a handful of tokens, does not project every token
-of the prompt to keys and values in every layer: q·(K e) = (Kᵀq)·e and Σ p (V e) = V (Σ p e), so that K and V
-are applied to the few and not to the many.
+from where no gradient needs them, for new memory is slow. And the decoder, which reads a handful of tokens,
+does not project every token of the prompt to keys and values in every layer: q·(K e) = (Kᵀq)·e and
+Σ p (V e) = V (Σ p e), so that K and V are applied to the few and not to the many.
+
+In training, dropout falls where transformers has it, on other random numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def can_decode(model: Any, decoder_tokens: int) -> bool:
     """
     if type(model) not in (T5ForConditionalGeneration, MT5ForConditionalGeneration):
         return False
-    if model.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    if torch.is_autocast_enabled("cpu"):
+        return False
+    if model.training and any(stack.gradient_checkpointing for stack in (model.encoder, model.decoder)):
         return False
     projections = [
         layer
@@ -88,49 +92,50 @@ def _portions(lengths: Sequence[int]) -> list[int]:
 
 def _decode(stack: Any, encoded: Sequence[torch.Tensor], decoder_ids: torch.Tensor) -> torch.Tensor:
     """Return the decoder's last hidden states; each row's prompt is [length, hidden], exact."""
-    hidden = stack.embed_tokens(decoder_ids)
+    hidden = stack.dropout(stack.embed_tokens(decoder_ids))
     tokens = decoder_ids.shape[1]
     ahead = torch.full((tokens, tokens), -torch.inf).triu(1)
     bias = _exact(stack.block[0].layer[0].SelfAttention.compute_bias(tokens, tokens)) + ahead
     for block in stack.block:
         own, cross = block.layer[0], block.layer[1]
-        hidden = hidden + _own_attention(own.SelfAttention, own.layer_norm(hidden), bias)
-        hidden = hidden + _cross_attention(cross.EncDecAttention, cross.layer_norm(hidden), encoded)
-        hidden = _feed_forward(block.layer[2], hidden)
-    final: torch.Tensor = stack.final_layer_norm(hidden)
+        hidden = hidden + own.dropout(_own_attention(own.SelfAttention, own.layer_norm(hidden), bias))
+        looked = _cross_attention(cross.EncDecAttention, cross.layer_norm(hidden), encoded)
+        hidden = _feed_forward(block.layer[2], hidden + cross.dropout(looked))
+    final: torch.Tensor = stack.dropout(stack.final_layer_norm(hidden))
     return final
 
 
 def _encode(stack: Any, ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     """Return the encoder's last hidden states of all rows' tokens, [tokens, hidden]."""
-    hidden = stack.embed_tokens(ids)
+    hidden = stack.dropout(stack.embed_tokens(ids))
     longest = max(lengths)
     bias = _exact(stack.block[0].layer[0].SelfAttention.compute_bias(longest, longest)[0])
     for block in stack.block:
-        attention, normed = block.layer[0].SelfAttention, block.layer[0].layer_norm(hidden)
+        layer, attention = block.layer[0], block.layer[0].SelfAttention
+        normed = layer.layer_norm(hidden)
         query, key, value = (
             project(normed).unflatten(-1, (attention.n_heads, -1)).transpose(0, 1)
             for project in (attention.q, attention.k, attention.v)
         )
-        mixed = torch.empty_like(value.transpose(0, 1))  # [tokens, heads, width]
         rows = zip(
             *(torch.split(each, lengths, dim=1) for each in (_exact(query), _exact(key), value)),
-            torch.split(mixed, lengths),
+            lengths,
             strict=True,
         )
-        for q, k, v, target in rows:
-            scores = torch.baddbmm(bias[:, : len(target), : len(target)], q, k.transpose(1, 2))
-            target.copy_(torch.bmm(scores.softmax(-1).to(v.dtype), v).transpose(0, 1))
-        hidden = hidden + attention.o(mixed.flatten(1))
+        mixed = []  # [length, heads, width] of each row
+        for q, k, v, length in rows:
+            scores = torch.baddbmm(bias[:, :length, :length], q, k.transpose(1, 2))
+            mixed.append(torch.bmm(_weights(attention, scores).to(v.dtype), v).transpose(0, 1))
+        hidden = hidden + layer.dropout(attention.o(torch.cat(mixed).flatten(1)))
         hidden = _feed_forward(block.layer[1], hidden)
-    final: torch.Tensor = stack.final_layer_norm(hidden)
+    final: torch.Tensor = stack.dropout(stack.final_layer_norm(hidden))
     return final
 
 
 def _feed_forward(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
     """What the layer itself gives; kinds of activation other than T5's two are left to it."""
     inner = layer.DenseReluDense
-    if inner.wo.weight.dtype == hidden.dtype:
+    if inner.wo.weight.dtype == hidden.dtype and not (torch.is_grad_enabled() or layer.training):
         if hasattr(inner, "wi") and type(inner.act) is nn.ReLU:
             return hidden + inner.wo(inner.wi(layer.layer_norm(hidden)).relu_())  # type: ignore[no-any-return]
         if hasattr(inner, "wi_0") and type(inner.act) is NewGELUActivation:
@@ -147,7 +152,7 @@ def _own_attention(attention: Any, normed: torch.Tensor, bias: torch.Tensor) -> 
         for project in (attention.q, attention.k, attention.v)
     )
     scores = _exact(query) @ _exact(key).transpose(2, 3) + bias
-    found = scores.softmax(-1).to(value.dtype) @ value
+    found = _weights(attention, scores).to(value.dtype) @ value
     mixed: torch.Tensor = attention.o(found.transpose(1, 2).flatten(2))
     return mixed
 
@@ -159,14 +164,19 @@ def _cross_attention(attention: Any, normed: torch.Tensor, encoded: Sequence[tor
     into_values = attention.v.weight.view(heads, -1, normed.shape[2])
     query = attention.q(normed).unflatten(-1, (heads, -1)).permute(2, 0, 1, 3).flatten(1, 2)
     wanted = _exact(torch.bmm(query, into_keys)).view(heads, rows, tokens, -1)
-    mixed = torch.empty_like(wanted)  # [heads, rows, tokens, hidden]
+    rows_mixed = []  # [heads, tokens, hidden] of each row
     for row, states in enumerate(encoded):
         scores = wanted[:, row].flatten(0, 1) @ states.transpose(0, 1)
-        mixed[:, row] = (scores.softmax(-1) @ states).view(heads, tokens, -1)
-    found = torch.bmm(mixed.flatten(1, 2).to(normed.dtype), into_values.transpose(1, 2))
+        rows_mixed.append((_weights(attention, scores) @ states).view(heads, tokens, -1))
+    mixed = torch.stack(rows_mixed, 1).flatten(1, 2)
+    found = torch.bmm(mixed.to(normed.dtype), into_values.transpose(1, 2))
     together = found.view(heads, rows, tokens, -1).permute(1, 2, 0, 3).flatten(2)
     out: torch.Tensor = attention.o(together)
     return out
+
+
+def _weights(attention: Any, scores: torch.Tensor) -> torch.Tensor:
+    return functional.dropout(scores.softmax(-1), attention.dropout, attention.training)
 
 
 def _exact(values: torch.Tensor) -> torch.Tensor:

@@ -190,17 +190,25 @@ def _systems(inputs: Inputs) -> Iterator[tuple[str, Callable[[_Task], None]]]:
     yield "first_stage", first_stage
     if not recipe.evaluation:
         return
-    if _scores_untrained(inputs):
-        yield "zero_shot", _ranking_with("zero_shot", _untrained(inputs))
+    if any(task.zero_shot for task in recipe.evaluation) and _scores_untrained(inputs):
+        yield "zero_shot", _zero_shot(inputs)
     if any(task.teacher == "same" for task in recipe.evaluation):
         yield "teacher", _teacher(inputs)
     else:
         yield "teacher", _teacher_run
-    yield "student", _ranking_with("student", _student(inputs))
+    student = _student(inputs)
+    yield "student", lambda task: task.rank("student", student)
 
 
-def _ranking_with(system: str, ranker: Ranker) -> Callable[[_Task], None]:
-    return lambda task: task.rank(system, ranker)
+def _zero_shot(inputs: Inputs) -> Callable[[_Task], None]:
+    """The student before it was trained, on the tasks that want it."""
+    ranker = _untrained(inputs)
+
+    def rank(task: _Task) -> None:
+        if task.parameters.zero_shot:
+            task.rank("zero_shot", ranker)
+
+    return rank
 
 
 def _scores_untrained(inputs: Inputs) -> bool:

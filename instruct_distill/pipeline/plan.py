@@ -111,11 +111,12 @@ def _counted(inputs: Inputs, strategy: Strategy, retrieved: bool, measure: bool)
         depth = min(task.depth or task.candidates.depth, task.candidates.depth)
         pairs = len(data.queries) * depth
         asked = len(data.queries) * strategy.prompts(depth) if task.teacher == "same" else 0
-        evaluate, by_teacher = evaluate + (2 * pairs if untrained else pairs), by_teacher + asked
+        both = untrained and task.zero_shot
+        evaluate, by_teacher = evaluate + (2 * pairs if both else pairs), by_teacher + asked
         kind = "a run" if isinstance(task.teacher, TeacherRun) else f"{asked:,} prompts"
         lines.append(
             f"evaluate  {task.task}: {len(data.queries):,} queries; "
-            + (f"zero_shot and student {pairs:,} prompts each" if untrained else f"student {pairs:,} prompts")
+            + (f"zero_shot and student {pairs:,} prompts each" if both else f"student {pairs:,} prompts")
             + f", teacher {kind} (at most)"
         )
     return lines, _Counts(lengths, prompts, documents, evaluate, by_teacher)

@@ -45,6 +45,7 @@ def variant(base: Recipe, name: str, runs: str, seed: int, **training: Any) -> R
     return Recipe.from_dict(
         {
             **content,
+            "evaluation": [{**task, "zero_shot": False} for task in content["evaluation"]],  # the same in all
             "name": f"{base.name}-{name}",
             "runs": runs,
             "seed": seed,

@@ -9,6 +9,7 @@ from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5For
 
 from instruct_distill.models import unpadded_t5
 from instruct_distill.models.batch import pad
+from instruct_distill.models.checkpointing import gradient_checkpointing
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.unpadded_t5 import can_decode, decode
 
@@ -94,7 +95,6 @@ def test_portions(lengths: list[int], portions: list[int], monkeypatch: pytest.M
 
 def test_it_stands_in_only_where_it_gives_the_same() -> None:
     model = model_of("t5")
-    assert not can_decode(model, 2)  # gradients
     with torch.no_grad():
         assert can_decode(model, 15)
         assert not can_decode(model, 16)  # 16 tokens of 4 heads: no less work
@@ -102,7 +102,9 @@ def test_it_stands_in_only_where_it_gives_the_same() -> None:
             assert not can_decode(model, 2)
         assert not can_decode(model.half(), 2)
         model.float().train()
-        assert not can_decode(model, 2)
+        assert can_decode(model, 2)
+        with gradient_checkpointing(model, True):
+            assert not can_decode(model, 2)  # layers are checkpointed when they are called
         model.eval()
 
         class Adapted(nn.Linear):
@@ -112,13 +114,63 @@ def test_it_stands_in_only_where_it_gives_the_same() -> None:
         assert not can_decode(model, 2)
 
 
-def test_training_and_asking_agree() -> None:
-    """Two ways through one model: with gradients transformers' own, without them this one."""
+def loss_of(states: torch.Tensor) -> torch.Tensor:
+    """A number that depends on every state, in its own way."""
+    weights = torch.linspace(-1, 1, states.numel(), dtype=states.dtype).view_as(states)
+    return (states * weights).sum()
+
+
+def padded_forward(model: Any, decoder_ids: torch.Tensor) -> torch.Tensor:
+    """The decoder's states of all rows by transformers, one row after another."""
+    rows = zip(prompts(), decoder_ids, strict=True)
+    return torch.stack([own_forward(model, prompt, ids) for prompt, ids in rows])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_that_of_the_models_own_forward(kind: str) -> None:
+    model = model_of(kind).double()
+    decoder_ids = torch.tensor([[0, 7]] * 6)
+    assert can_decode(model, 2)
+    found, expected = (
+        torch.autograd.grad(loss_of(states), [weight for _, weight in decoding(model)])
+        for states in (decode(model, prompts(), decoder_ids), padded_forward(model, decoder_ids))
+    )
+    for (name, _), one, other in zip(decoding(model), found, expected, strict=True):
+        assert float(other.norm()) > 0, name
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def decoding(model: Any) -> list[tuple[str, Any]]:
+    """The weights that the states depend on: all but those of the vocabulary's logits."""
+    return [(name, weight) for name, weight in model.named_parameters() if name != "lm_head.weight"]
+
+
+@pytest.mark.parametrize("kind", ["t5", "flan-t5", "mt5"])
+def test_dropout_falls_where_transformers_has_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a dropout that scales instead, each place that one of the two forgets shows."""
+
+    def scale(values: torch.Tensor, p: float, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        return values * (1 - p / 2) if training else values
+
+    monkeypatch.setattr(nn.functional, "dropout", scale)
+    model = model_of(kind, dropout_rate=0.3, attn_implementation="eager").double()
+    decoder_ids = torch.tensor([[0, 7]] * 6)
+    without = decode(model, prompts(), decoder_ids)
+    model.train()
+    found = decode(model, prompts(), decoder_ids)
+    torch.testing.assert_close(found, padded_forward(model, decoder_ids), atol=1e-10, rtol=0)
+    assert not torch.allclose(found, without, atol=1e-3)
+
+
+def test_a_batch_is_decoded_without_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With gradients and without; transformers' own forward is not asked."""
     model = EncoderDecoder(model_of("flan-t5"), 0).eval()
     decoder_ids = torch.tensor([[0, 7]] * 6)
+    expected = padded_forward(model.model, decoder_ids)
+    monkeypatch.setattr(type(model.model.encoder), "forward", None)
     with_graph = model._decode(pad(prompts(), 0, model.device), decoder_ids)
     assert with_graph.requires_grad
     with torch.no_grad():
         asked = model._decode(pad(prompts(), 0, model.device), decoder_ids)
     torch.testing.assert_close(asked, with_graph.detach(), atol=2e-5, rtol=0)
-    assert not torch.equal(asked, with_graph.detach())  # else the shorter way was not taken
+    torch.testing.assert_close(asked, expected.detach(), atol=2e-5, rtol=0)

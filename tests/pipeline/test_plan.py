@@ -74,6 +74,9 @@ def test_a_head_that_is_new_cannot_score_before_it_is_trained(
         "evaluate  beir: 2 queries; student 12 prompts, teacher 0 prompts (at most)",
         "evaluate  beir: 2 queries; zero_shot and student 12 prompts each, teacher 0 prompts (at most)",
     ]
+    task = {**recipe["evaluation"][0], "zero_shot": False}
+    left_out = plan(recipe, student=heads[1], evaluation=[task])[4]
+    assert left_out == "evaluate  beir: 2 queries; student 12 prompts, teacher 0 prompts (at most)"
     tokens = [
         next(line for line in plan(retrieved(recipe, name=f"r{i}", student=student)) if " evaluate " in line)
         for i, student in enumerate(heads)

@@ -171,9 +171,11 @@ def test_judgements_as_the_teacher(tiny_llama: Path, tmp_path: Path) -> None:
         collection="beir:${EXAMPLE}/beir",
         candidates={"depth": 5},
         teacher="qrels",
-        evaluation=[{**TASK, "teacher": "same"}],
+        evaluation=[{**TASK, "teacher": "same"}, {**TASK, "name": "student-alone", "zero_shot": False}],
     )
     result = distill(recipe)
+    assert list(result.summary["test"]) == ["first_stage", "zero_shot", "teacher", "student"]
+    assert list(result.summary["student-alone"]) == ["first_stage", "student"]
     qrels = open_collection(recipe.collection).qrels("train")
     assert qrels is not None
     for label in labels_of(recipe):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 
 from instruct_distill.evaluation.tasks import SUITES, TASKS
+from instruct_distill.recipe import Recipe
 
-FOLDER = Path(__file__).resolve().parents[2] / "scripts" / "reproduce"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "scripts" / "reproduce"
+RECIPES = ROOT / "recipes"
 
 
 @pytest.fixture(autouse=True)
@@ -213,3 +217,42 @@ def test_table_4_asks_a_model_that_is_named(
         assert float(accuracy[3]) in (0.0, 50.0, 100.0)
         assert f"{row}, 2 examples [" in " ".join(accuracy)
         assert float(seconds[3]) >= 0
+
+
+@pytest.fixture
+def small_student(shared_data: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    """The MiniLM recipe in a size of seconds: a tiny student of five lists' four documents, five reranked."""
+    monkeypatch.setenv("INSTRUCT_DISTILL_DATA", str(shared_data))
+    content = Recipe.load(RECIPES / "trec-dl-minilm.yaml").as_dict()
+    training = {**content["training"], "epochs": 1, "documents_per_list": {"random": 4}}
+    return Recipe.from_dict(
+        {
+            **content,
+            "queries": {"sample": 5},
+            "student": {**content["student"], "model": str(tiny_bert), "document_words": 8, "max_length": 64},
+            "training": training,
+            "evaluation": [{**content["evaluation"][0], "depth": 5}],
+        }
+    )
+
+
+def test_losses_are_compared_over_seeds(small_student: Recipe, tmp_path: Path) -> None:
+    out = import_module("learning_comparison").compare(small_student, ["listnet"], [1, 2], str(tmp_path))
+    folders = [tmp_path / f"trec-dl-minilm-listnet-{seed}" / "evaluation" for seed in (1, 2)]
+    found = [json.loads((folder / "summary.json").read_text("utf-8")) for folder in folders]
+    figures = [each["dl19"]["student"]["nDCG@10"] for each in found]
+    assert figures[0] != figures[1]
+    ((_, *row),) = lines_of(out, "listnet")
+    assert row[6:9] == [f"{statistics.mean(figures):.4f}", "±", f"{statistics.stdev(figures):.4f}"]
+    assert [lines_of(out, system)[0][3] for system in ("first_stage", "teacher")] == ["0.5058", "0.6665"]
+
+
+def test_rates_are_chosen_on_dl21_and_nothing_is_tested(
+    small_student: Recipe, shared_data: Path, tmp_path: Path
+) -> None:
+    script = import_module("learning_comparison")
+    out = script.choose(small_student, ["ranknet"], [1e-3, 1e-4], 2, str(tmp_path), str(shared_data))
+    rows = [line.split() for line in out.splitlines() if line.startswith("ranknet ")]
+    assert [row[1] for row in rows] == ["0.001", "0.0001"]
+    assert all(0 < float(row[2]) < 1 for row in rows)
+    assert not list(tmp_path.glob("*/evaluation/*/student.trec"))
