@@ -116,11 +116,8 @@ class _Server:
     def _score(self, pairs: Sequence[Pair]) -> FloatArray:
         return self._reranker.score(pairs, long_documents=self._settings.long_documents)
 
-    async def rerank(self, request: Request, asked: RerankRequest) -> Any:
+    async def rerank(self, asked: RerankRequest) -> Any:
         """Put documents in order for a query."""
-        if self._keys and not self._allowed(request):
-            message = "send one of the server's API keys as 'Authorization: Bearer KEY'"
-            return _problem(401, message, {"WWW-Authenticate": "Bearer"})
         if len(asked.documents) > self._settings.max_documents:
             return _problem(
                 422, f"{len(asked.documents)} documents; this server takes {self._settings.max_documents}"
@@ -210,9 +207,14 @@ class _Server:
     async def counted(
         self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """Answer a request, and count it where it asks for a ranking."""
+        """Answer a request, or ask for a key; count it where it asks for a ranking."""
         began = time.monotonic()
-        response = await call_next(request)
+        if self._keys and request.url.path.endswith("/rerank") and not self._allowed(request):
+            # before anything of the body is read
+            message = "send one of the server's API keys as 'Authorization: Bearer KEY'"
+            response: Response = _problem(401, message, {"WWW-Authenticate": "Bearer"})
+        else:
+            response = await call_next(request)
         if request.url.path.endswith("/rerank"):
             self._metrics.request(response.status_code, time.monotonic() - began)
         return response

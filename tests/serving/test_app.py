@@ -136,6 +136,9 @@ def test_keys(reranker: Reranker) -> None:
             headers = {} if header is None else {"Authorization": header.encode()}
             answer = client.post("/v2/rerank", json=ASKED, headers=headers)  # type: ignore[arg-type]
             assert answer.status_code == status, header
+            assert ("WWW-Authenticate" in answer.headers) is (status == 401)
+        # who has no key does not learn what is wrong with a body, nor is it read
+        assert client.post("/v2/rerank", content="{").status_code == 401
         assert client.get("/health").status_code == 200
 
 
