@@ -49,8 +49,10 @@ INTEGRATIONS = {
 DEV = [
     *GGUF,
     *(package for packages in INTEGRATIONS.values() for package in packages),
-    "cohere>=5",
+    "cohere>=5",  # langchain-cohere and the post-processor below need one before 6
     "httpx>=0.27",
+    "langchain-cohere>=0.4",
+    "llama-index-postprocessor-cohere-rerank>=0.4",
     "mkdocs-material>=9.5",
     "sentence-transformers>=5",
     *DEEPSPEED,
@@ -61,6 +63,7 @@ DEV = [
     "import-linter>=2.5",
     "ir-measures>=0.4",
     "mypy>=1.18",
+    "playwright>=1.50",
     "psutil>=6",
     "pytest>=8",
     "pytest-xdist>=3.6",

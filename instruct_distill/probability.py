@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -83,10 +84,13 @@ def fit(scores: Sequence[Sequence[float]], rates: Sequence[Sequence[float]]) -> 
     )
 
 
-def probabilities(scores: FloatArray, calibration: Calibration | None) -> FloatArray:
-    """Return float32 probabilities of scores: σ(score) where nothing was fitted."""
+def probabilities(scores: FloatArray, calibration: Calibration | None) -> npt.NDArray[np.float64]:
+    """Return probabilities of scores: σ(score) where nothing was fitted.
+
+    In float64: in float32 every logit above 17 would be a probability of 1.
+    """
     logits = np.asarray(scores, dtype=np.float64)
     if calibration is not None:
         logits = calibration.slope * logits + calibration.intercept
-    found: FloatArray = expit(logits).astype(np.float32)
+    found: npt.NDArray[np.float64] = expit(logits)
     return found

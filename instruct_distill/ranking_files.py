@@ -157,7 +157,7 @@ def _json_line(
             result["probability"] = item.probability
         results.append(result)
     if choices.probability:
-        head["probability"] = "fitted" if reranker.calibration else "sigmoid of the score"
+        head["probability"] = reranker.probability_kind
     return json.dumps({**head, "results": results}, ensure_ascii=False)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 Qrels = dict[str, dict[str, int]]
 """Query id → document id → grade; grades below 0 are kept as they are."""
@@ -101,7 +101,9 @@ class RankedDocument:
         score: a float32 logit, higher is better.
         rank: 1 is best.
         text: the document's text.
-        probability: from 0 to 1, where it was asked for.
+        probability: from 0 to 1, where it was asked for: the chance to beat a random candidate of the query.
+        probability_kind: ``fitted`` to the teacher's choices, or ``sigmoid`` of the score, which only keeps
+            the order.
     """
 
     index: int
@@ -110,3 +112,4 @@ class RankedDocument:
     rank: int
     text: str
     probability: float | None = None
+    probability_kind: Literal["fitted", "sigmoid"] | None = None

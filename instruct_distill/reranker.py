@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.engine import FloatArray, Question
@@ -172,7 +174,11 @@ class Reranker:
         return self._engine.encoder
 
     def score(
-        self, pairs: Sequence[tuple[str | Query, str | Document]], *, long_documents: LongDocuments = "first"
+        self,
+        pairs: Sequence[tuple[str | Query, str | Document]],
+        *,
+        long_documents: LongDocuments = "first",
+        progress: bool = False,
     ) -> FloatArray:
         """Return one logit a pair, float32 [pairs], in the order given.
 
@@ -182,11 +188,21 @@ class Reranker:
             pairs: (query, document) each.
             long_documents: what is looked at of a document that does not fit: its beginning (``first``), or
                 all of it in overlapping windows, the best of which counts (``max``).
+            progress: show a bar.
 
         Raises:
             InputError: a pair is not two texts.
             NonFiniteScoreError: a score is NaN or infinite; the message names the pair.
         """
+        with _bar(progress, len(pairs)) as bar:
+            return self._scores(pairs, long_documents, bar)
+
+    def _scores(
+        self,
+        pairs: Sequence[tuple[str | Query, str | Document]],
+        long_documents: LongDocuments,
+        bar: tqdm[NoReturn],
+    ) -> FloatArray:
         if long_documents not in ("first", "max"):
             raise InputError(f"long_documents is {long_documents!r}; expected 'first' or 'max'")
         questions = []
@@ -200,18 +216,28 @@ class Reranker:
                 parts = windows_of(self._engine.encoder, query.text, document)
             questions += [Question(query, (part,)) for part in parts]
             owner += [position] * len(parts)
-        found = student_score(self._engine.answer_logits(questions), self._rule)
+        last = np.append(np.diff(owner) > 0, True)  # the window that ends its document
+
+        def answered(rows: list[int]) -> None:
+            bar.update(int(last[rows].sum()))
+
+        found = student_score(self._engine.answer_logits(questions, answered), self._rule)
         scores: FloatArray = np.full(len(pairs), -np.inf, dtype=np.float32)
         np.maximum.at(scores, owner, found)
         return scores
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
+    def probabilities(self, scores: FloatArray) -> npt.NDArray[np.float64]:
         """Return the chance of documents with these scores to beat a random candidate of the same query.
 
         σ(a·s + b) as it was fitted on held-back lists; σ(s), which is no more than a monotone map, where
-        :attr:`calibration` is None.
+        :attr:`calibration` is None; :attr:`probability_kind` says which.
         """
         return probabilities(scores, self.calibration)
+
+    @property
+    def probability_kind(self) -> Literal["fitted", "sigmoid"]:
+        """What its probabilities are: fitted to the teacher's win rates, or σ(score) alone."""
+        return "sigmoid" if self.calibration is None else "fitted"
 
     def rank(
         self,
@@ -221,6 +247,7 @@ class Reranker:
         *,
         long_documents: LongDocuments = "first",
         probability: bool = False,
+        progress: bool = False,
     ) -> list[RankedDocument]:
         """Return the documents of a query, best first.
 
@@ -232,17 +259,22 @@ class Reranker:
             documents: documents or their texts.
             top_k: how many to return; None, or more than there are: all of them.
             long_documents: as for :meth:`score`.
-            probability: give each document its probability too (see :meth:`probabilities`).
+            probability: give each document its probability, too, beside its score (see
+                :meth:`probabilities`).
+            progress: show a bar.
 
         Raises:
             InputError: ``top_k`` is negative, or ``documents`` is one text and not several.
             NonFiniteScoreError: a score is NaN or infinite.
         """
-        return next(
-            self.rank_many(
-                [(query, documents)], top_k, long_documents=long_documents, probability=probability
-            )
+        found = self.rank_many(
+            [(query, documents)],
+            top_k,
+            long_documents=long_documents,
+            probability=probability,
+            progress=progress,
         )
+        return next(found)
 
     def rank_many(
         self,
@@ -251,6 +283,7 @@ class Reranker:
         *,
         long_documents: LongDocuments = "first",
         probability: bool = False,
+        progress: bool = False,
     ) -> Iterator[list[RankedDocument]]:
         """Yield the ranking of each query's documents, as :meth:`rank` would; queries share batches.
 
@@ -259,6 +292,7 @@ class Reranker:
             top_k: as for :meth:`rank`.
             long_documents: as for :meth:`score`.
             probability: as for :meth:`rank`.
+            progress: show a bar of documents; with a total if ``lists`` has a length.
 
         Raises:
             InputError: as :meth:`rank`.
@@ -268,26 +302,30 @@ class Reranker:
             raise InputError(f"top_k is {top_k}; give 0 or more, or None for all documents")
         waiting: list[tuple[str | Query, list[Document], Sequence[str | Document]]] = []
         pairs: list[tuple[str | Query, Document]] = []
-        for query, documents in lists:
-            if isinstance(documents, str):
-                raise InputError("documents is one string; give a list of documents")
-            texts = [as_document(document, position) for position, document in enumerate(documents)]
-            waiting.append((query, texts, documents))
-            pairs += [(query, document) for document in texts if document.full_text]
-            if len(pairs) >= _PAIRS_PER_CALL:
-                yield from self._ranked(waiting, pairs, top_k, long_documents, probability)
-                waiting, pairs = [], []
-        yield from self._ranked(waiting, pairs, top_k, long_documents, probability)
+        total = sum(len(documents) for _, documents in lists) if isinstance(lists, Sequence) else None
+        with _bar(progress, total) as bar:
+            for query, documents in lists:
+                if isinstance(documents, str):
+                    raise InputError("documents is one string; give a list of documents")
+                texts = [as_document(document, position) for position, document in enumerate(documents)]
+                waiting.append((query, texts, documents))
+                full = [(query, document) for document in texts if document.full_text]
+                bar.update(len(texts) - len(full))
+                pairs += full
+                if len(pairs) >= _PAIRS_PER_CALL:
+                    yield from self._ranked(
+                        waiting, self._scores(pairs, long_documents, bar), top_k, probability
+                    )
+                    waiting, pairs = [], []
+            yield from self._ranked(waiting, self._scores(pairs, long_documents, bar), top_k, probability)
 
     def _ranked(
         self,
         waiting: Sequence[tuple[str | Query, list[Document], Sequence[str | Document]]],
-        pairs: Sequence[tuple[str | Query, Document]],
+        scores: FloatArray,
         top_k: int | None,
-        long_documents: LongDocuments,
         probability: bool,
     ) -> Iterator[list[RankedDocument]]:
-        scores = self.score(pairs, long_documents=long_documents)
         start = 0
         for _, texts, given in waiting:
             full = [i for i, document in enumerate(texts) if document.full_text]
@@ -306,9 +344,14 @@ class Reranker:
                     rank,
                     texts[index].full_text if isinstance(given[index], Document) else texts[index].text,
                     float(chances[rank - 1]) if probability else None,
+                    self.probability_kind if probability else None,
                 )
                 for rank, (index, score) in enumerate(ranked[:top_k], start=1)
             ]
+
+
+def _bar(shown: bool, total: int | None) -> tqdm[NoReturn]:
+    return tqdm(total=total, desc="rank", unit="document", disable=not shown)
 
 
 def as_query(query: str | Query) -> Query:

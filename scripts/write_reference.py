@@ -1,4 +1,4 @@
-"""Write docs/reference/: every key of a recipe, every loss and every strategy, from the code that reads them.
+"""Write docs/reference/: the public names, every key of a recipe, all losses and strategies, from the code.
 
     python scripts/write_reference.py [--check]
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import importlib
 import inspect
+import re
 import sys
 import textwrap
 import typing
@@ -19,12 +21,23 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import instruct_distill
 from instruct_distill.losses import LOSSES
 from instruct_distill.recipe import Recipe
 from instruct_distill.teachers import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"
+ALSO = {
+    "Query": "instruct_distill.records",
+    "Document": "instruct_distill.records",
+    "RankedDocument": "instruct_distill.records",
+    "export_onnx": "instruct_distill.exporting",
+}
+"""What the public names take and give, and where it is; and what has no short name."""
+ELSEWHERE = {"Recipe": "Its sections and keys are [a page of their own](recipe.md)."}
+"""Classes that are not made by their constructor, and where their fields are described."""
+_ROLE = re.compile(r":[a-z]+:`(~?)\.?([^`]+)`")
 NOTICE = "<!-- written by scripts/write_reference.py from the docstrings: change those -->"
 
 
@@ -97,6 +110,13 @@ def section_table(section: type) -> list[str]:
     return lines
 
 
+def plain_text(docstring: str | None) -> str:
+    """A docstring whose roles and double backquotes are code in Markdown."""
+    text = inspect.cleandoc(docstring or "")
+    text = _ROLE.sub(lambda m: f"`{m[2].split('.')[-1] if m[1] else m[2]}`", text)
+    return text.replace("``", "`")
+
+
 def recipe_page() -> str:
     """Every section of a recipe, the outermost first."""
     lines = [
@@ -113,7 +133,7 @@ def recipe_page() -> str:
         if section in seen:
             continue
         seen.append(section)
-        summary = (inspect.getdoc(section) or "").replace("``", "`")
+        summary = plain_text(section.__doc__)
         lines += [f"## {path}", "", summary, "", *section_table(section), ""]
         hints = typing.get_type_hints(section, include_extras=False)
         for field in dataclasses.fields(section):
@@ -126,7 +146,7 @@ def text_of(docstring: str | None) -> str:
     """A docstring as Markdown: roles and double backquotes become code, parts become bold."""
     lines: list[str] = []
     listed = False
-    for line in inspect.cleandoc(docstring or "").replace("``", "`").splitlines():
+    for line in plain_text(docstring).splitlines():
         part = line.strip()
         if (
             line == part
@@ -178,7 +198,64 @@ def strategies_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"recipe.md": recipe_page, "losses.md": losses_page, "strategies.md": strategies_page}
+def signature_of(name: str, function: Any) -> list[str]:
+    """A call with the names and the defaults of its arguments, as code.
+
+    What only serves as a bound first argument (self, cls) is left out, and types: the text below says what
+    the arguments are.
+    """
+    parameters = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in inspect.signature(function).parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    written = str(inspect.Signature(parameters))
+    return ["```text", *textwrap.wrap(name + written, 100, subsequent_indent="    "), "```", ""]
+
+
+def own_members(section: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that a class itself defines and describes, in the order of its source."""
+    for name, member in vars(section).items():
+        if isinstance(member, property):
+            described = member.__doc__
+        else:
+            described = getattr(inspect.unwrap(getattr(section, name)), "__doc__", None)
+        routine = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
+        if not name.startswith("_") and routine and described:
+            yield name, member
+
+
+def api_page() -> str:
+    """What `import instruct_distill` gives: classes with their methods, and functions."""
+    lines = ["# Python reference", NOTICE, "", "```text"]
+    public = [name for name in instruct_distill.__all__ if not name.startswith("_")]
+    lines += [f"from instruct_distill import {', '.join(public)}", "```", ""]
+    for name, place in [*((each, None) for each in public), *ALSO.items()]:
+        given = getattr(importlib.import_module(place or "instruct_distill"), name)
+        lines += [f"## `{name}`", ""]
+        lines += [f"From `{place}`.", ""] if place else []
+        if not inspect.isclass(given):
+            lines += [*signature_of(name, given), text_of(given.__doc__), ""]
+            continue
+        lines += [] if name in ELSEWHERE else signature_of(name, given)
+        lines += [text_of(given.__doc__), ""]
+        lines += [ELSEWHERE[name], ""] if name in ELSEWHERE else []
+        for member_name, member in own_members(given):
+            title = f"### `{name}.{member_name}`"
+            if isinstance(member, property):
+                lines += [title, "", text_of(member.__doc__), ""]
+            else:
+                called = getattr(given, member_name)
+                lines += [title, "", *signature_of(member_name, called), text_of(called.__doc__), ""]
+    return "\n".join(lines)
+
+
+PAGES = {
+    "api.md": api_page,
+    "recipe.md": recipe_page,
+    "losses.md": losses_page,
+    "strategies.md": strategies_page,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

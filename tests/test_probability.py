@@ -29,8 +29,15 @@ def test_the_fit_finds_what_made_the_rates() -> None:
 
 def test_without_a_fit_it_is_the_sigmoid() -> None:
     found = probabilities(np.array([0.0, 100.0, -2.0], dtype=np.float32), None)
-    assert found.dtype == np.float32
     assert found == pytest.approx([0.5, 1.0, 0.1192029], abs=1e-6)
+
+
+def test_probabilities_of_high_scores_differ() -> None:
+    scores = np.array([17.5, 20.0, 25.0, 30.0], dtype=np.float32)  # in float32 all of them would be 1
+    found = probabilities(scores, None)
+    assert np.all(np.diff(found) > 0)
+    assert np.all(found < 1)
+    assert np.log(found / (1 - found)) == pytest.approx(scores, rel=1e-2)
 
 
 def test_probabilities_keep_the_order_of_scores() -> None:

@@ -97,7 +97,7 @@ def test_a_run_as_json(files: Path) -> None:
     assert first == {
         "query_id": "q2",
         "query": "second",
-        "probability": "sigmoid of the score",
+        "probability": "sigmoid",
         "results": [{"index": 1, "rank": 1, "score": 2.0, "id": "a", "probability": 0.5}],
     }
 

@@ -93,7 +93,7 @@ def tabled(llama: Student, monkeypatch: pytest.MonkeyPatch) -> Reranker:
     """A reranker whose model answers with the number that a document's text begins with."""
     reranker = Reranker(llama.loaded, PROMPT)
 
-    def answer(questions: Sequence[Question]) -> Any:
+    def answer(questions: Sequence[Question], *told: Any) -> Any:
         numbers = [float(question.documents[0].text.split()[0]) for question in questions]
         return np.array([[number, -number] for number in numbers], dtype=np.float32).reshape(-1, 2)
 
@@ -210,24 +210,49 @@ def test_many_queries_are_ranked_as_each_alone(reranker: Reranker) -> None:
 
 def test_probabilities_are_asked_for(tabled: Reranker) -> None:
     plain = tabled.rank("q", ["1 a", "-1 b"])
-    assert [item.probability for item in plain] == [None, None]
+    assert [(item.probability, item.probability_kind) for item in plain] == [(None, None)] * 2
     found = tabled.rank("q", ["1 a", "-1 b"], probability=True)
     assert [item.probability for item in found] == pytest.approx(
         [1 / (1 + np.exp(-item.score)) for item in found], abs=1e-6
     )
+    assert [item.score for item in found] == [item.score for item in plain]  # the logit stays
+    assert {item.probability_kind for item in found} == {tabled.probability_kind} == {"sigmoid"}
     tabled.calibration = Calibration(slope=2.0, intercept=1.0, lists=3, documents=9)
     found = tabled.rank("q", ["1 a", "-1 b"], probability=True)
     assert [item.probability for item in found] == pytest.approx(
         [1 / (1 + np.exp(-(2 * item.score + 1))) for item in found], abs=1e-6
     )
+    assert {item.probability_kind for item in found} == {tabled.probability_kind} == {"fitted"}
 
 
-def test_copies_on_two_devices_score_as_one(student: Student, device: torch.device) -> None:
+def test_progress_is_shown_where_it_is_asked_for(
+    reranker: Reranker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [*DOCUMENTS, Document("empty", ""), LONG]
+    pairs = [(QUERY, document) for document in [*DOCUMENTS, LONG]]
+    plain = reranker.rank(QUERY, documents)
+    scores = reranker.score(pairs, long_documents="max")
+    assert "rank" not in capsys.readouterr().err
+    assert reranker.rank(QUERY, documents, progress=True) == plain
+    assert "7/7" in capsys.readouterr().err
+    assert list(reranker.rank_many([(QUERY, documents)] * 2, progress=True)) == [plain, plain]
+    assert "14/14" in capsys.readouterr().err
+    assert list(reranker.rank_many(iter([(QUERY, documents)] * 2), progress=True)) == [plain, plain]
+    assert "14document" in capsys.readouterr().err  # how many there will be is not known
+    assert reranker.score(pairs, long_documents="max", progress=True).tolist() == scores.tolist()
+    assert "6/6" in capsys.readouterr().err
+
+
+def test_copies_on_two_devices_score_as_one(
+    student: Student, device: torch.device, capsys: pytest.CaptureFixture[str]
+) -> None:
     pairs = [("what is it", f"It is test number {i}, or so.") for i in range(5)]
     one = Reranker.from_pretrained(student.folder, dtype="fp32", device=device)
     two = Reranker.from_pretrained(student.folder, dtype="fp32", device=[device, device])
     assert two.score(pairs) == pytest.approx(one.score(pairs), abs=1e-4)
     assert two.score(pairs[:1]) == pytest.approx(one.score(pairs[:1]), abs=1e-6)
+    assert two.score(pairs, progress=True) == pytest.approx(one.score(pairs), abs=1e-4)
+    assert "5/5" in capsys.readouterr().err
 
 
 def test_equal_scores_keep_the_input_order(tabled: Reranker) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -77,12 +77,19 @@ class LocalEngine:
             share_prefix=self.shares_prefix,
         )
 
-    def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
-        """See :class:`~instruct_distill.inference.engine.Engine`."""
+    def answer_logits(
+        self, questions: Sequence[Question], answered: Callable[[list[int]], None] | None = None
+    ) -> FloatArray:
+        """See :class:`~instruct_distill.inference.engine.Engine`.
+
+        Args:
+            questions: what is asked.
+            answered: is told the positions of the questions of each batch, when it is done.
+        """
         columns = len(self._answers(self.encoder).continuations)
         if self.prompt.block:
             columns = max((len(question.documents) for question in questions), default=0)
-        return self._collected(questions, self._answered(questions), columns)
+        return self._collected(questions, self._answered(questions), columns, answered)
 
     def log_likelihood(self, questions: Sequence[Question]) -> FloatArray:
         """See :class:`~instruct_distill.inference.engine.Engine`."""
@@ -171,7 +178,11 @@ class LocalEngine:
                 yield [rows[i] for i in chosen], self.model([prompts[i] for i in chosen], answers)
 
     def _collected(
-        self, questions: Sequence[Question], batches: Iterable[tuple[list[int], torch.Tensor]], columns: int
+        self,
+        questions: Sequence[Question],
+        batches: Iterable[tuple[list[int], torch.Tensor]],
+        columns: int,
+        answered: Callable[[list[int]], None] | None = None,
     ) -> FloatArray:
         results = np.full((len(questions), columns), -np.inf, dtype=np.float32)
         finite = np.ones(len(questions), dtype=bool)
@@ -180,6 +191,8 @@ class LocalEngine:
                 answers = found.float().cpu().numpy()
                 results[rows, : answers.shape[1]] = answers
                 finite[rows] = np.isfinite(answers).all(axis=1)
+                if answered is not None:
+                    answered(rows)
         broken = np.flatnonzero(~finite)
         if broken.size:
             row = int(broken[0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import numpy as np
 
@@ -27,14 +28,24 @@ class Replicas:
         """Return an engine over the same weights that asks in another wording."""
         return Replicas([engine.with_prompt(prompt) for engine in self.engines])  # type: ignore[arg-type]
 
-    def answer_logits(self, questions: Sequence[Question]) -> FloatArray:
-        """See :class:`~instruct_distill.inference.engine.Engine`."""
-        size = -(-len(questions) // len(self.engines))
-        parts = [questions[start : start + size] for start in range(0, len(questions), max(size, 1))]
-        if len(parts) < 2:
-            return self.engines[0].answer_logits(questions)
-        with ThreadPoolExecutor(len(parts)) as pool:
-            found = pool.map(
-                lambda pair: pair[0].answer_logits(pair[1]), zip(self.engines, parts, strict=False)
-            )
-            return np.concatenate(list(found))
+    def answer_logits(
+        self, questions: Sequence[Question], answered: Callable[[list[int]], None] | None = None
+    ) -> FloatArray:
+        """See :class:`~instruct_distill.inference.local.LocalEngine`; ``answered`` is called by one thread
+        at a time."""
+        size = max(-(-len(questions) // len(self.engines)), 1)
+        starts = range(0, len(questions), size)
+        if len(starts) < 2:
+            return self.engines[0].answer_logits(questions, answered)
+        one_at_a_time = Lock()
+
+        def ask(engine: LocalEngine, start: int) -> FloatArray:
+            def told(rows: list[int]) -> None:
+                with one_at_a_time:
+                    assert answered is not None
+                    answered([start + row for row in rows])
+
+            return engine.answer_logits(questions[start : start + size], None if answered is None else told)
+
+        with ThreadPoolExecutor(len(starts)) as pool:
+            return np.concatenate(list(pool.map(ask, self.engines, starts)))

@@ -50,14 +50,15 @@ class CrossEncoder:
         Args:
             inputs: pairs (query, document), or one pair.
             batch_size: has no effect: batches are filled by a budget of tokens.
-            show_progress_bar: has no effect.
+            show_progress_bar: show a bar.
             activation_fn: instead of the one of the constructor.
             convert_to_numpy: an array; otherwise a list of tensors.
             convert_to_tensor: a tensor; wins over ``convert_to_numpy``.
         """
         single = len(inputs) == 2 and all(isinstance(text, str) for text in inputs)
         pairs: list[Any] = [inputs] if single else list(inputs)
-        scores = torch.from_numpy(self.reranker.score([(pair[0], pair[1]) for pair in pairs]))
+        found = self.reranker.score([(pair[0], pair[1]) for pair in pairs], progress=bool(show_progress_bar))
+        scores = torch.from_numpy(found)
         function = activation_fn or self.activation_fn
         if function is not None:
             scores = function(scores)

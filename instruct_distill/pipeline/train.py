@@ -67,7 +67,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
             weights="adapter" if student.lora and student.lora.save == "adapter" else "whole",
             base_model=student.model,
             base_revision=loaded.revision,
-            probability=_probability(inputs, loaded, lists),
+            probability=fitted_probability(inputs, loaded, lists),
             training={
                 "recipe": recipe.name,
                 "collection": recipe.collection,
@@ -89,7 +89,9 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     return {"lists": len(lists), **outcome}
 
 
-def _probability(inputs: Inputs, loaded: LoadedModel, lists: Sequence[TrainingList]) -> Calibration | None:
+def fitted_probability(
+    inputs: Inputs, loaded: LoadedModel, lists: Sequence[TrainingList]
+) -> Calibration | None:
     """Fit probabilities on the lists that were held back; None where none were, or where they do not fit."""
     from instruct_distill.probability import fit, win_rates
     from instruct_distill.reranker import Reranker

@@ -13,6 +13,7 @@ from instruct_distill.prompts.budget import divide
 from instruct_distill.prompts.frame import chat_frame, framed
 from instruct_distill.prompts.parts import Part, glued, shown, split_parts
 from instruct_distill.prompts.prompt import Prompt
+from instruct_distill.prompts.unicode import check_unicode
 
 logger = logging.getLogger(__name__)
 
@@ -212,9 +213,12 @@ class PromptEncoder:
         return encoded
 
     def _data_ids(self, texts: list[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True)[
-            "input_ids"
-        ]
+        try:
+            encoded = self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
+        except (TypeError, UnicodeEncodeError):  # fast and slow tokenizers
+            check_unicode(texts)
+            raise
+        ids: list[list[int]] = encoded["input_ids"]
         return ids
 
     def _tokenise_new(self, filled: list[dict[str, str]]) -> None:

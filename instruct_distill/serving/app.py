@@ -27,12 +27,14 @@ from instruct_distill.records import Document
 from instruct_distill.reranker import Reranker
 from instruct_distill.serving.batcher import Batcher, Pair, QueueFullError, StoppingError
 from instruct_distill.serving.body_limit import BodyLimit
+from instruct_distill.serving.description import PROBLEMS, describe
 from instruct_distill.serving.messages import (
     DocumentText,
     Problem,
     RerankRequest,
     RerankResponse,
     RerankResult,
+    ResponseMeta,
     ReturnedDocument,
 )
 from instruct_distill.serving.metrics import Metrics
@@ -41,20 +43,6 @@ from instruct_distill.version import __version__
 
 _LEAST_ROOM = 16
 """Tokens that a query must leave for a document."""
-
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": why}
-    for code, why in {
-        400: "the body is no JSON",
-        401: "the API key is missing or wrong",
-        413: "the body is too large",
-        422: "a field is missing or not usable, there are too many documents, or the query is too long",
-        429: "the server is busy; Retry-After says when to come again",
-        500: "the model gave no finite score",
-        503: "the server is stopping",
-        504: "it took too long",
-    }.items()
-}
 
 
 def create_app(
@@ -88,12 +76,13 @@ def create_app(
     app.middleware("http")(server.counted)
     app.add_exception_handler(RequestValidationError, server.not_valid)
     app.add_exception_handler(StarletteHTTPException, server.not_found)
+    app.add_exception_handler(Exception, server.broken)
     for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
         app.post(
             path,
             response_model=RerankResponse,
             response_model_exclude_none=True,
-            responses=_PROBLEMS,
+            responses=PROBLEMS,
             name=f"rerank {path.split('/')[1]}",
             summary="Put documents in order for a query",
         )(server.rerank)
@@ -101,6 +90,7 @@ def create_app(
     app.get("/ready", summary="Requests are taken", responses={503: {"model": Problem}})(server.ready)
     app.get("/metrics", include_in_schema=False)(server.metrics_page)
     app.get("/", include_in_schema=False)(server.page)
+    describe(app, max_documents=chosen.max_documents, keys=bool(api_keys))
     return app
 
 
@@ -126,10 +116,8 @@ class _Server:
     def _score(self, pairs: Sequence[Pair]) -> FloatArray:
         return self._reranker.score(pairs, long_documents=self._settings.long_documents)
 
-    async def rerank(self, request: Request, asked: RerankRequest) -> Any:
+    async def rerank(self, asked: RerankRequest) -> Any:
         """Put documents in order for a query."""
-        if self._keys and not self._allowed(request):
-            return _problem(401, "send one of the server's API keys as 'Authorization: Bearer KEY'")
         if len(asked.documents) > self._settings.max_documents:
             return _problem(
                 422, f"{len(asked.documents)} documents; this server takes {self._settings.max_documents}"
@@ -168,26 +156,27 @@ class _Server:
         lowest = ordered[-1][1] if ordered else 0.0
         empty = (i for i, document in enumerate(documents) if not document.full_text)
         ordered += [(i, lowest - 1.0 - place) for place, i in enumerate(empty)]
-        values = np.array([score for _, score in ordered], dtype=np.float32)
-        if self._settings.scores == "probability":
-            values = self._reranker.probabilities(values)
-            kind = "fitted probability" if self._reranker.calibration else "sigmoid of the logit"
-        else:
-            kind = "logit"
+        logits = np.array([score for _, score in ordered], dtype=np.float32)
+        as_logit = self._settings.scores == "logit"
+        values = logits if as_logit else self._reranker.probabilities(logits)
         results = [
             RerankResult(
                 index=index,
                 relevance_score=float(value),
+                logit=logit,
                 document=ReturnedDocument(text=documents[index].text) if asked.return_documents else None,
             )
-            for (index, _), value in zip(ordered[: asked.top_n], values, strict=False)
+            for (index, logit), value in zip(ordered[: asked.top_n], values, strict=False)
         ]
         return RerankResponse(
             id=str(uuid.uuid4()),
             model=self._reranker.name,
             results=results,
             usage={"documents": len(documents)},
-            meta={"api_version": {"version": "2"}, "relevance_score": kind},
+            meta=ResponseMeta(
+                api_version={"version": "2"},
+                relevance_score="logit" if as_logit else self._reranker.probability_kind,
+            ),
         )
 
     def _allowed(self, request: Request) -> bool:
@@ -218,9 +207,14 @@ class _Server:
     async def counted(
         self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """Answer a request, and count it where it asks for a ranking."""
+        """Answer a request, or ask for a key; count it where it asks for a ranking."""
         began = time.monotonic()
-        response = await call_next(request)
+        if self._keys and request.url.path.endswith("/rerank") and not self._allowed(request):
+            # before anything of the body is read
+            message = "send one of the server's API keys as 'Authorization: Bearer KEY'"
+            response: Response = _problem(401, message, {"WWW-Authenticate": "Bearer"})
+        else:
+            response = await call_next(request)
         if request.url.path.endswith("/rerank"):
             self._metrics.request(response.status_code, time.monotonic() - began)
         return response
@@ -241,6 +235,10 @@ class _Server:
         """Say that there is no such page, or no such method, in the form of all other problems."""
         assert isinstance(error, StarletteHTTPException)
         return _problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+    async def broken(self, request: Request, error: Exception) -> JSONResponse:
+        """Say that it is the server's fault; the log has the traceback, the answer has none of it."""
+        return _problem(500, f"the server failed ({type(error).__name__}); its log says where")
 
 
 def _document(given: str | DocumentText, position: int) -> Document:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-Text = Annotated[str, StringConstraints(strict=True)]
+from instruct_distill.prompts.unicode import check_unicode
+
+
+def _in_unicode(text: str) -> str:
+    check_unicode([text])  # an InputError is a ValueError, which the answer shows
+    return text
+
+
+Text = Annotated[str, StringConstraints(strict=True), AfterValidator(_in_unicode)]
 
 
 class DocumentText(BaseModel):
@@ -42,11 +50,27 @@ class ReturnedDocument(BaseModel):
 
 
 class RerankResult(BaseModel):
-    """One document: its position in the request, and its score."""
+    """One document: its position in the request, and its scores."""
 
     index: int
-    relevance_score: float
+    relevance_score: Annotated[
+        float, Field(description="From 0 to 1, or the logit; meta.relevance_score says what it is.")
+    ]
+    logit: Annotated[float, Field(description="The student's own score, which orders the results.")]
     document: ReturnedDocument | None = None
+
+
+class ResponseMeta(BaseModel):
+    """What the numbers are."""
+
+    api_version: dict[str, str]
+    relevance_score: Annotated[
+        Literal["fitted", "sigmoid", "logit"],
+        Field(
+            description="fitted: the chance to beat a random candidate of the same query, fitted to the "
+            "teacher's choices; sigmoid: of the logit, no more than a monotone map; logit."
+        ),
+    ]
 
 
 class RerankResponse(BaseModel):
@@ -56,7 +80,7 @@ class RerankResponse(BaseModel):
     model: str
     results: list[RerankResult]
     usage: dict[str, int]
-    meta: dict[str, Any]
+    meta: ResponseMeta
 
 
 class Problem(BaseModel):

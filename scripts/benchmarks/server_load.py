@@ -28,6 +28,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,15 +38,17 @@ from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
-from label_throughput import ROOT, WORDS, dl19_lists, processor
+from label_throughput import ROOT, WORDS, dl19_lists
 
+from instruct_distill.environment import environment
 from instruct_distill.reranker import Reranker
 from instruct_distill.teachers.labelling import CandidateTexts
-from instruct_distill.version import __version__
 
 DOCUMENTS = 5
 CLOSE = 1e-3
 PERCENTILES = (50, 95, 99)
+START_SECONDS = 300
+"""In which a server must have loaded its student."""
 
 
 class Asked(NamedTuple):
@@ -148,21 +151,24 @@ async def at_a_rate(url: str, requests: Sequence[Asked], rate: float) -> list[An
 def served(model: str, *options: str) -> Iterator[str]:
     """Start a server, and yield its address."""
     command = [sys.executable, "-m", "instruct_distill", "serve", model, "--port", "0", "--device", "cpu"]
-    process = subprocess.Popen(
-        [*command, "--dtype", "fp32", "--scores", "logit", *options], stderr=subprocess.PIPE, text=True
-    )
-    said = ""
-    try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            said += line
-            if found := re.search(r"running on (http://\S+)", line):
-                yield found[1]
-                return
-        raise SystemExit(said)
-    finally:
-        process.terminate()
-        process.communicate()
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:  # a pipe that nobody reads would stop it
+        process = subprocess.Popen(
+            [*command, "--dtype", "fp32", "--scores", "logit", *options], stderr=said, text=True
+        )
+        try:
+            until = time.monotonic() + START_SECONDS
+            while True:
+                said.seek(0)
+                text = said.read()
+                if found := re.search(r"running on (http://\S+)", text):
+                    break
+                if process.poll() is not None or time.monotonic() > until:
+                    raise SystemExit(f"the server did not start:\n{text}")
+                time.sleep(0.1)
+            yield found[1]
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def waiting_times(answers: Sequence[Answered]) -> dict[str, float]:
@@ -224,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=43, help="of DL 2019")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks" / "serve.jsonl")
     chosen = parser.parse_args(arguments)
+    given = [str(each) for each in (sys.argv[1:] if arguments is None else arguments)]
     folder = os.environ.get("INSTRUCT_DISTILL_DATA")
     if not folder:
         parser.error("set INSTRUCT_DISTILL_DATA to the folder with trec-dl")
@@ -232,8 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = {
         "work": "serve",
         "date": datetime.date.today().isoformat(),
-        "machine": {"processor": processor(), "threads": os.environ.get("OMP_NUM_THREADS")},
-        "instruct_distill": __version__,
+        "command": " ".join(["python", "scripts/benchmarks/server_load.py", *given]),
+        "environment": environment(),
         "passages": {"per_request": DOCUMENTS, "words": WORDS},
         "clients": chosen.clients,
         "results": figures,

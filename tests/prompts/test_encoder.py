@@ -367,3 +367,11 @@ def test_a_dialogue_after_the_prompt_loses_its_beginning(t5: Any) -> None:
     assert len(start) == len(end) == 256
     assert t5.decode(start).startswith("turn0 turn1 ")
     assert t5.decode(end).endswith(" turn898 turn899")
+
+
+@pytest.mark.parametrize("text", ["\ud83d", "a\udc00b"])
+def test_half_a_surrogate_pair_is_named(bpe: Any, text: str) -> None:
+    encoder = chat_encoder(bpe, "pointwise-short")
+    with pytest.raises(InputError, match="has half a surrogate pair"):
+        encoder.encode([(QUERY, [text])])
+    assert encoder.encode([(QUERY, ["whole \U0001f600"])])

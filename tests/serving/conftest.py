@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from instruct_distill.models.loading import load_model
 from instruct_distill.prompts.named import named_prompt
 from instruct_distill.reranker import Reranker
 from instruct_distill.student_folder import StudentRecord, write_student
+from tests.serving.server_process import Process
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +39,12 @@ def served(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reranker(served: Path) -> Reranker:
     """The same student in this process."""
     return Reranker.from_pretrained(served, dtype="fp32", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def server(served: Path) -> Iterator[Process]:
+    """The student behind a server that is a process of its own."""
+    process = Process(served, "--max-documents", "8")
+    yield process
+    process.process.kill()
+    process.process.wait()

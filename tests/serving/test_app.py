@@ -41,8 +41,9 @@ def test_the_answer_is_the_librarys(client: TestClient, reranker: Reranker, path
     np.testing.assert_allclose(
         [each["relevance_score"] for each in found], [item.probability for item in expected], atol=1e-5
     )
+    assert [each["logit"] for each in found] == pytest.approx([item.score for item in expected], abs=1e-4)
     assert "document" not in found[0]
-    assert answer.json()["meta"]["relevance_score"] == "sigmoid of the logit"
+    assert answer.json()["meta"]["relevance_score"] == "sigmoid"
 
 
 def test_logits_top_n_and_documents(reranker: Reranker) -> None:
@@ -60,7 +61,7 @@ def test_fitted_probabilities_say_so(served: Any) -> None:
     fitted = Reranker.from_pretrained(served, dtype="fp32", device="cpu")
     fitted.calibration = Calibration(slope=0.5, intercept=0.0, lists=4, documents=40)
     with TestClient(create_app(fitted)) as client:
-        assert client.post("/rerank", json=ASKED).json()["meta"]["relevance_score"] == "fitted probability"
+        assert client.post("/rerank", json=ASKED).json()["meta"]["relevance_score"] == "fitted"
 
 
 def test_documents_as_objects_and_their_tokens(client: TestClient, reranker: Reranker) -> None:
@@ -135,6 +136,9 @@ def test_keys(reranker: Reranker) -> None:
             headers = {} if header is None else {"Authorization": header.encode()}
             answer = client.post("/v2/rerank", json=ASKED, headers=headers)  # type: ignore[arg-type]
             assert answer.status_code == status, header
+            assert ("WWW-Authenticate" in answer.headers) is (status == 401)
+        # who has no key does not learn what is wrong with a body, nor is it read
+        assert client.post("/v2/rerank", content="{").status_code == 401
         assert client.get("/health").status_code == 200
 
 

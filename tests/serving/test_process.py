@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,48 +16,10 @@ import httpx
 import pytest
 
 from instruct_distill.reranker import Reranker
+from tests.serving.server_process import KEY, Process
 
 DOCUMENTS = ["It is a test.", "Nothing of the kind, at all.", "A test, it is, and a long one."]
-KEY = "a-key-of-this-test"
 SECONDS = 60.0
-
-
-class Process:
-    """A server that was started, and what it has said so far."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "instruct_distill", "serve", str(folder)),
-                *("--port", "0", "--dtype", "fp32", "--device", "cpu", *arguments),
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "INSTRUCT_DISTILL_API_KEYS": KEY, "OMP_NUM_THREADS": "1"},
-        )
-        self.said = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-            if found := re.search(r"running on (http://\S+)", line):
-                self.url = found[1]
-                break
-        else:
-            raise AssertionError(self.said)
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-
-
-@pytest.fixture(scope="module")
-def server(served: Path) -> Iterator[Process]:
-    process = Process(served)
-    yield process
-    process.process.kill()
-    process.process.wait()
 
 
 def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
@@ -74,10 +33,10 @@ def test_the_cohere_client(server: Process, reranker: Reranker) -> None:
 
 
 def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
+    import langchain_cohere
     from langchain_core.documents import Document
     from pydantic import SecretStr
 
-    langchain_cohere = pytest.importorskip("langchain_cohere")  # it needs an older cohere than the test above
     ranks = langchain_cohere.CohereRerank(
         model="any", top_n=2, base_url=server.url, cohere_api_key=SecretStr(KEY)
     )
@@ -87,8 +46,8 @@ def test_langchains_own_client_for_cohere(server: Process, reranker: Reranker) -
 
 def test_llama_indexs_own_client_for_cohere(server: Process, reranker: Reranker) -> None:
     from llama_index.core.schema import NodeWithScore, TextNode
+    from llama_index.postprocessor import cohere_rerank
 
-    cohere_rerank = pytest.importorskip("llama_index.postprocessor.cohere_rerank")  # as langchain_cohere
     ranks = cohere_rerank.CohereRerank(model="any", top_n=2, base_url=server.url, api_key=KEY)
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.0) for text in DOCUMENTS]
     found = ranks.postprocess_nodes(nodes, query_str="what is it")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from instruct_distill.errors import InputError
@@ -72,6 +73,17 @@ def test_b38_keeps_the_newest(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1200, weights, {}, keep=1)
     assert names(tmp_path) == ["step-1200"]
     assert json.loads((tmp_path / "step-1200" / "state.json").read_text())["step"] == 1200
+
+
+def test_b38_keeps_all_and_never_none(tmp_path: Path) -> None:
+    weights = Weights().learn(1)
+    for number in (900, 1000, 1100):
+        save_checkpoint(tmp_path, number, weights, {}, keep="all")
+    assert names(tmp_path) == ["step-1000", "step-1100", "step-900"]
+    assert TypeAdapter(TrainingParameters).validate_python({"keep": "all"}).keep == "all"
+    for number in (0, -1):  # what other programs take for all, or for none
+        with pytest.raises(ValidationError, match="keep"):
+            TypeAdapter(TrainingParameters).validate_python({"keep": number})
 
 
 def test_what_an_interrupted_save_left_is_replaced(tmp_path: Path) -> None:
