@@ -163,7 +163,7 @@ def launch(processes: int, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_two_processes_write_the_same_labels_and_figures(recipe: Recipe, tmp_path: Path) -> None:
+def test_b47_two_processes_write_the_same_labels_and_figures(recipe: Recipe, tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     recipe.save(file)
     found = {}
