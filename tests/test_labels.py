@@ -254,7 +254,7 @@ def test_another_fingerprint_names_its_fields(
 # -- several processes --------------------------------------------------------------------------------------
 
 
-def test_two_processes_make_the_same_file(tmp_path: Path, whole: bytes) -> None:
+def test_b47_two_processes_make_the_same_file(tmp_path: Path, whole: bytes) -> None:
     first, second = (open_store(tmp_path, rank, 2) for rank in (0, 1))
     assert (first.pending(), second.pending()) == ([0, 2], [1, 3])
     work(second)

@@ -243,16 +243,18 @@ def test_progress_is_shown_where_it_is_asked_for(
     assert "6/6" in capsys.readouterr().err
 
 
-def test_copies_on_two_devices_score_as_one(
-    student: Student, device: torch.device, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("copies", [2, 3])
+def test_b47_copies_on_several_devices_score_each_pair_once(
+    student: Student, device: torch.device, copies: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pairs = [("what is it", f"It is test number {i}, or so.") for i in range(5)]
+    """Twenty-two pairs do not divide by three; of one pair two copies have nothing."""
+    pairs = [("what is it", f"It is test number {i}, or so.") for i in range(22)]
     one = Reranker.from_pretrained(student.folder, dtype="fp32", device=device)
-    two = Reranker.from_pretrained(student.folder, dtype="fp32", device=[device, device])
-    assert two.score(pairs) == pytest.approx(one.score(pairs), abs=1e-4)
-    assert two.score(pairs[:1]) == pytest.approx(one.score(pairs[:1]), abs=1e-6)
-    assert two.score(pairs, progress=True) == pytest.approx(one.score(pairs), abs=1e-4)
-    assert "5/5" in capsys.readouterr().err
+    several = Reranker.from_pretrained(student.folder, dtype="fp32", device=[device] * copies)
+    assert several.score(pairs) == pytest.approx(one.score(pairs), abs=1e-4)
+    assert several.score(pairs[:1]) == pytest.approx(one.score(pairs[:1]), abs=1e-6)
+    assert several.score(pairs, progress=True) == pytest.approx(one.score(pairs), abs=1e-4)
+    assert "22/22" in capsys.readouterr().err
 
 
 def test_equal_scores_keep_the_input_order(tabled: Reranker) -> None:
@@ -280,7 +282,7 @@ def test_a_negative_top_k_is_refused(tabled: Reranker) -> None:
         tabled.rank("q", ["1 a"], top_k=-1)
 
 
-def test_documents_without_text_come_last_and_are_not_asked_about(tabled: Reranker) -> None:
+def test_b20_documents_without_text_come_last_and_are_not_asked_about(tabled: Reranker) -> None:
     documents = [Document("a", ""), Document("b", "-7.5 x"), Document("c", " \n"), Document("d", "2 y", "")]
     ranked = tabled.rank("q", documents)
     assert [(item.index, item.doc_id, item.score, item.rank) for item in ranked] == [

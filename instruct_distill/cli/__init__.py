@@ -11,6 +11,7 @@ from typing import TextIO
 import typer
 
 from instruct_distill.cli import doctor, evaluation, labels, recipes, reports, students
+from instruct_distill.cli.utf8 import restart_in_utf8
 from instruct_distill.errors import InstructDistillError
 
 app = typer.Typer(
@@ -25,7 +26,13 @@ for verbs in (recipes, labels, evaluation, reports, students, doctor):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; errors that a user can mend are printed without a traceback, with exit status 2."""
+    """Run the command; errors that a user can mend are printed without a traceback, with exit status 2.
+
+    Args:
+        arguments: the command's words; those of this process if left out.
+    """
+    if arguments is None:
+        restart_in_utf8()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from instruct_distill.candidates import retrieve
 from instruct_distill.errors import InputError
@@ -14,7 +15,13 @@ from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.document_store import DocumentStore
 from instruct_distill.sources.parameters import QueriesParameters
 from instruct_distill.sources.qrels import read_qrels
-from instruct_distill.sources.queries import check_judgements, sample_queries, select_queries, select_split
+from instruct_distill.sources.queries import (
+    check_judged_documents,
+    check_judged_queries,
+    sample_queries,
+    select_queries,
+    select_split,
+)
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,39 @@ class TaskQueries:
         """Return the documents of some lists.
 
         Raises:
-            InputError: a candidate is not in the collection.
+            InputError: as :meth:`check`.
         """
-        return candidate_documents(self.collection, candidates)
+        return {document.doc_id: document for document in self._checked(candidates)}
+
+    def check(self, candidates: Run) -> None:
+        """Make sure that lists and judgements belong to the collection, without keeping its texts.
+
+        Judged documents that the collection lacks are counted in a warning.
+
+        Raises:
+            InputError: a candidate is not in the collection, or none of the judged documents is.
+        """
+        for _ in self._checked(candidates):
+            pass
+
+    def _checked(self, candidates: Run) -> Iterator[Document]:
+        """Yield the candidates' documents in one pass that looks for the judged ones, too."""
+        missing = _candidate_ids(candidates)
+        count = len(missing)
+        judged: set[str] = set()
+        if self.collection.has_every_document:
+            judged.update(chain.from_iterable(self.qrels.values()))
+        there: set[str] = set()
+        for document in self.collection.pick(dict.fromkeys([*missing, *judged])):
+            if document.doc_id in judged:
+                there.add(document.doc_id)
+            if document.doc_id in missing:
+                del missing[document.doc_id]
+                yield document
+        _check_found(self.collection, list(missing), count)
+        if judged:
+            example = None if there else next((d.doc_id for d in self.collection.documents()), None)
+            check_judged_documents(self.collection.name, self.qrels, there, example)
 
 
 def task_queries(parameters: EvaluationParameters, *, seed: int) -> TaskQueries:
@@ -59,7 +96,7 @@ def task_queries(parameters: EvaluationParameters, *, seed: int) -> TaskQueries:
         qrels = collection.qrels(select_split(collection, parameters.queries.split, "test"))
     if qrels is None:
         raise InputError(f"{parameters.collection} brings no judgements; name a file with 'qrels:'")
-    check_judgements(parameters.collection, qrels, queries, None)
+    check_judged_queries(parameters.collection, qrels, queries)
     judged = [query for query in queries if query.query_id in qrels]
     chosen = sample_queries(judged, parameters.queries.sample, seed=seed, source=parameters.collection)
     kept = {query.query_id for query in chosen}
@@ -75,10 +112,14 @@ def candidate_documents(collection: Collection, candidates: Run) -> dict[str, Do
     Raises:
         InputError: a candidate is not in the collection.
     """
-    wanted = dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
+    wanted = _candidate_ids(candidates)
     found = collection.fetch(wanted)
     _check_found(collection, [doc_id for doc_id in wanted if doc_id not in found], len(wanted))
     return found
+
+
+def _candidate_ids(candidates: Run) -> dict[str, None]:
+    return dict.fromkeys(document.doc_id for ranked in candidates.values() for document in ranked)
 
 
 def stored_documents(

@@ -14,6 +14,9 @@ def retrieve_candidates(inputs: Inputs) -> dict[str, Any]:
     """Write ``candidates.trec``, and each task's ``first_stage.trec`` and ``qrels.txt``.
 
     The main process does it alone.
+
+    Raises:
+        InputError: a task's lists or judgements belong to another collection: said before anything is asked.
     """
     if this_process()[0] != 0:
         return {}
@@ -22,6 +25,7 @@ def retrieve_candidates(inputs: Inputs) -> dict[str, Any]:
     write_run(folder / "candidates.trec", found, "first_stage")
     for task, data in zip(recipe.evaluation, inputs.tasks, strict=True):
         lists = data.candidates(task)
+        data.check(lists)
         write_run(folder / "evaluation" / task.task / "first_stage.trec", lists, "first_stage")
         write_qrels(folder / "evaluation" / task.task / "qrels.txt", data.qrels)
     lengths = [len(ranked) for ranked in found.values()]

@@ -50,12 +50,7 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
         name=recipe.name,
         dev=dev_task(inputs),
     )
-    if trained.agreement is not None and trained.agreement <= 0:
-        logger.warning(
-            "the student does not agree with its own training labels (Kendall tau %.3f): "
-            "it learned nothing, or learned the order backwards",
-            trained.agreement,
-        )
+    warn_of_disagreement(trained.agreement)
     if this_process()[0] == 0:
         record = StudentRecord(
             family=loaded.model.family,
@@ -87,6 +82,20 @@ def train_student(inputs: Inputs) -> dict[str, Any]:
     outcome = trained._asdict()
     del outcome["probe"]
     return {"lists": len(lists), **outcome}
+
+
+def warn_of_disagreement(agreement: float | None) -> None:
+    """Say so where a trained student does not order its own training lists as the teacher did.
+
+    Args:
+        agreement: mean Kendall τ of student and teacher; None where no list has an order.
+    """
+    if agreement is not None and agreement <= 0:
+        logger.warning(
+            "the student does not agree with its own training labels (Kendall tau %.3f): "
+            "it learned nothing, or learned the order backwards",
+            agreement,
+        )
 
 
 def fitted_probability(

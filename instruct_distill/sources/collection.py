@@ -17,6 +17,10 @@ class Collection(ABC):
         name: as it stands in a recipe, prefix included (``beir:data/example/beir``).
     """
 
+    has_every_document = True
+    """Whether a document that is not among :meth:`documents` cannot be found by anybody; False for lists that
+    bring the texts of their candidates alone."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 

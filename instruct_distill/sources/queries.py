@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Container, Iterable
-from typing import NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 
 from instruct_distill.errors import InputError
 from instruct_distill.records import Qrels, Query
@@ -78,55 +78,44 @@ def _draw(seed: int, query_id: str) -> bytes:
     return hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
 
 
-class JudgementCheck(NamedTuple):
-    """How far judgements and collection belong together.
-
-    Args:
-        judged_queries: queries in the judgements.
-        unknown_queries: those of them that the collection lacks.
-        judged_documents: different documents in the judgements.
-        unknown_documents: those of them that the collection lacks; 0 where its ids were not given.
-    """
-
-    judged_queries: int
-    unknown_queries: int
-    judged_documents: int
-    unknown_documents: int
-
-
-def check_judgements(
-    collection_name: str, qrels: Qrels, queries: Iterable[Query], known_doc_ids: Container[str] | None
-) -> JudgementCheck:
-    """Count judged queries and documents that the collection lacks, and warn of them.
+def check_judged_queries(collection_name: str, qrels: Qrels, queries: Sequence[Query]) -> int:
+    """Return how many judged queries the collection lacks, and warn of them.
 
     Args:
         collection_name: for messages.
         qrels: the judgements.
         queries: all queries of the split, before a sample is drawn.
-        known_doc_ids: the collection's document ids (or those of the judged documents that it has); None
-            where it is not known which documents it has.
 
     Raises:
-        InputError: the judgements share no query, or no document, with the collection.
+        InputError: the judgements share no query with the collection.
     """
-    query_ids = [query.query_id for query in queries]
-    judged_documents = list(dict.fromkeys(doc_id for grades in qrels.values() for doc_id in grades))
-    unknown_queries = _unknown(collection_name, "queries", list(qrels), set(query_ids), query_ids)
-    unknown_documents = 0
-    if known_doc_ids is not None:
-        known_example = known_doc_ids if isinstance(known_doc_ids, Iterable) else ()
-        unknown_documents = _unknown(
-            collection_name, "documents", judged_documents, known_doc_ids, known_example
-        )
-    return JudgementCheck(len(qrels), unknown_queries, len(judged_documents), unknown_documents)
+    known = {query.query_id for query in queries}
+    return _unknown(collection_name, "queries", qrels, known, queries[0].query_id if queries else None)
+
+
+def check_judged_documents(
+    collection_name: str, qrels: Qrels, there: Container[str], example: str | None
+) -> int:
+    """Return how many judged documents the collection lacks, and warn of them.
+
+    Args:
+        collection_name: for messages.
+        qrels: the judgements.
+        there: the judged documents that the collection has.
+        example: the id of any document of the collection, for messages; None where it has none.
+
+    Raises:
+        InputError: the judgements share no document with the collection.
+    """
+    judged = dict.fromkeys(chain.from_iterable(qrels.values()))
+    return _unknown(collection_name, "documents", judged, there, example)
 
 
 def _unknown(
-    collection_name: str, kind: str, judged: list[str], known: Container[str], examples: Iterable[str]
+    collection_name: str, kind: str, judged: Mapping[str, object], known: Container[str], example: str | None
 ) -> int:
     missing = [judged_id for judged_id in judged if judged_id not in known]
     if judged and len(missing) == len(judged):
-        example = next(iter(examples), None)
         raise InputError(
             f"{collection_name}: none of the {len(judged)} judged {kind} is in the collection "
             f"(judgements have {missing[0]!r}, the collection has "

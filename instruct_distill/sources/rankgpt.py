@@ -42,6 +42,8 @@ class RankGptCollection(Collection):
         path: the file.
     """
 
+    has_every_document = False
+
     def __init__(self, name: str, path: Path) -> None:
         super().__init__(name)
         self._path = path

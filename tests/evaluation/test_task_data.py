@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from instruct_distill.candidates.parameters import CandidateParameters
 from instruct_distill.errors import InputError
 from instruct_distill.evaluation.parameters import EvaluationParameters
+from instruct_distill.evaluation.results import evaluate_run
 from instruct_distill.evaluation.task_data import (
     TaskQueries,
     candidate_documents,
@@ -82,6 +83,41 @@ def test_b54_judged_queries_that_the_collection_lacks_still_count(
     assert "1 of 2 judged queries are not in the collection (the first: 'gone')" in caplog.text
     assert [query.query_id for query in data.queries] == ["q1"]
     assert set(data.qrels) == {"q1", "gone"}
+
+
+def test_b54_judged_documents_that_the_collection_lacks_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of two relevant documents is gone: what is found first is worth 0.61315, not 1."""
+    data = task(beir(tmp_path / "b", ["q1"], {"test": "q1 gone 1\nq1 d1 1"}))
+    lists = {"q1": [ScoredDocument("d1", 2.0), ScoredDocument("d2", 1.0)]}
+    with caplog.at_level(logging.WARNING):
+        documents = data.documents(lists)
+    assert list(documents) == ["d1", "d2"]
+    assert "1 of 2 judged documents are not in the collection (the first: 'gone')" in caplog.text
+    assert evaluate_run(data.qrels, lists, ["nDCG@10"]).means["nDCG@10"] == pytest.approx(0.61315, abs=1e-5)
+
+
+def test_b54_judgements_of_another_corpus_stop_before_any_work(collection: str, tmp_path: Path) -> None:
+    file = tmp_path / "qrels.txt"
+    file.write_text("q1 0 msmarco_1 1\nq3 0 msmarco_2 1\n", encoding="utf-8")
+    data = task(collection, qrels=str(file))
+    with pytest.raises(
+        InputError, match=r"none of the 2 judged documents .*have 'msmarco_1', the collection has 'd1'"
+    ):
+        data.check({"q1": [ScoredDocument("d1", 1.0)]})
+
+
+def test_b54_lists_that_bring_their_texts_alone_may_lack_judged_documents(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hits = [{"content": "a text", "qid": "q1", "docid": "d1", "rank": 1, "score": 1.0}]
+    (tmp_path / "lists.json").write_text(json.dumps([{"query": "a query", "hits": hits}]), encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("q1 0 d7 1\n", encoding="utf-8")
+    data = task(f"rankgpt:{tmp_path / 'lists.json'}", qrels=str(tmp_path / "qrels.txt"))
+    with caplog.at_level(logging.WARNING):
+        data.check({"q1": [ScoredDocument("d1", 1.0)]})
+    assert caplog.messages == []
 
 
 def test_judgements_of_a_file_take_the_place_of_the_collections(collection: str, tmp_path: Path) -> None:

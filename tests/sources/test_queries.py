@@ -10,7 +10,12 @@ from instruct_distill.errors import InputError
 from instruct_distill.records import Document, Query
 from instruct_distill.sources.collection import Collection
 from instruct_distill.sources.parameters import QueriesParameters
-from instruct_distill.sources.queries import JudgementCheck, check_judgements, select_queries, select_split
+from instruct_distill.sources.queries import (
+    check_judged_documents,
+    check_judged_queries,
+    select_queries,
+    select_split,
+)
 
 
 class Stub(Collection):
@@ -97,8 +102,8 @@ def test_parameters_are_read_from_text() -> None:
 def test_b54_missing_ids_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     qrels = {"q1": {"gone": 1, "b": 1}, "q2": {"b": 0}}
     with caplog.at_level(logging.WARNING):
-        found = check_judgements("stub", qrels, [Query("q1", "x"), Query("q3", "y")], {"b", "x"})
-    assert found == JudgementCheck(2, 1, 2, 1)
+        assert check_judged_queries("stub", qrels, [Query("q1", "x"), Query("q3", "y")]) == 1
+        assert check_judged_documents("stub", qrels, {"b"}, "b") == 1
     assert [message.split(";")[0] for message in caplog.messages] == [
         "stub: 1 of 2 judged queries are not in the collection (the first: 'q2')",
         "stub: 1 of 2 judged documents are not in the collection (the first: 'gone')",
@@ -107,8 +112,9 @@ def test_b54_missing_ids_are_counted(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_b54_nothing_is_said_where_all_is_well(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert check_judgements("stub", {"q1": {"b": 1}}, [Query("q1", "x")], {"b"}) == (1, 0, 1, 0)
-        assert check_judgements("stub", {"q1": {"gone": 1}}, [Query("q1", "x")], None) == (1, 0, 1, 0)
+        assert check_judged_queries("stub", {"q1": {"b": 1}}, [Query("q1", "x")]) == 0
+        assert check_judged_documents("stub", {"q1": {"b": 1}}, {"b"}, "b") == 0
+        assert check_judged_documents("stub", {}, set(), None) == 0
     assert caplog.messages == []
 
 
@@ -116,10 +122,10 @@ def test_b54_no_overlap_is_an_error_with_both_sides() -> None:
     with pytest.raises(
         InputError, match=r"none of the 2 judged documents .*have '12', .*collection has 'msmarco_12'"
     ):
-        check_judgements("stub", {"q1": {"12": 1, "13": 1}}, [Query("q1", "x")], {"msmarco_12": 0})
+        check_judged_documents("stub", {"q1": {"12": 1, "13": 1}}, set(), "msmarco_12")
     with pytest.raises(
         InputError, match=r"none of the 1 judged queries .*have '007', the collection has '7'"
     ):
-        check_judgements("stub", {"007": {"d": 1}}, [Query("7", "x")], None)
+        check_judged_queries("stub", {"007": {"d": 1}}, [Query("7", "x")])
     with pytest.raises(InputError, match=r"the collection has none\)"):
-        check_judgements("stub", {"q1": {"d": 1}}, [Query("q1", "x")], set())
+        check_judged_documents("stub", {"q1": {"d": 1}}, set(), None)

@@ -120,3 +120,12 @@ def test_noveleval(shared_data: Path) -> None:
     collection = open_collection(f"rankgpt:{shared_data / 'noveleval' / 'data.json'}")
     assert len(collection.queries()) == 21
     assert len(list(collection.documents())) == 420
+
+
+def test_b54_a_positive_among_the_retrieved_stands_in_the_list_once_and_is_relevant(tmp_path: Path) -> None:
+    passages = [{"docid": name, "text": f"text {name}", "title": ""} for name in ("d5", "d2")]
+    record = {"query": "x", "positive_passages": [passages[1]], "retrieved_passages": passages}
+    collection = collection_of(tmp_path, [record])
+    assert [document.doc_id for document in (collection.given() or {})["1"]] == ["d5", "d2"]
+    assert collection.qrels() == {"1": {"d2": 1}}
+    assert [document.doc_id for document in collection.documents()] == ["d5", "d2"]

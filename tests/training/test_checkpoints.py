@@ -86,6 +86,15 @@ def test_b38_keeps_all_and_never_none(tmp_path: Path) -> None:
             TypeAdapter(TrainingParameters).validate_python({"keep": number})
 
 
+def test_b38_the_best_stays_beside_the_newest_and_all_means_all(tmp_path: Path) -> None:
+    weights = Weights().learn(1)
+    for number in (90, 100, 1000):
+        save_checkpoint(tmp_path, number, weights, {}, keep=1, best=100 if number > 90 else 90)
+    assert names(tmp_path) == ["step-100", "step-1000"]
+    save_checkpoint(tmp_path, 1100, weights, {}, keep="all")
+    assert names(tmp_path) == ["step-100", "step-1000", "step-1100"]
+
+
 def test_what_an_interrupted_save_left_is_replaced(tmp_path: Path) -> None:
     weights = Weights().learn(1)
     left = tmp_path / ".step-1.tmp"

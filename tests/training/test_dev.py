@@ -148,7 +148,9 @@ def scripted(values: list[float], data: list[TrainingList], **settings: Any) -> 
     )
 
 
-def test_the_student_has_the_weights_of_the_best_step(new_run: Callable[[str], Run], lists: Lists) -> None:
+def test_b29_the_student_has_the_weights_of_the_best_step(
+    new_run: Callable[[str], Run], lists: Lists
+) -> None:
     data = lists(8)
     run = new_run("best")
     found = run(data, scripted([0.1, 0.9, math.nan, 0.5], data), epochs=1)

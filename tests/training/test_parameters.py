@@ -165,3 +165,13 @@ def test_score_and_prompt_must_fit(student: dict[str, str], message: str) -> Non
     }
     with pytest.raises(RecipeError, match=message):
         Recipe.from_dict(content)
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("1", 1), ("3", 3), ("all", "all")])
+def test_b38_how_many_checkpoints_stay(keep: str, kept: int | str) -> None:
+    assert recipe(keep=keep).training.keep == kept
+
+
+@pytest.mark.parametrize("keep", ["0", "-1", "none"])
+def test_b38_a_number_of_checkpoints_that_would_delete_all_is_refused(keep: str) -> None:
+    assert "training.keep" in problem(keep=keep)
