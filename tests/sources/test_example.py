@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from instruct_distill.sources import open_collection
-from instruct_distill.sources.queries import check_judgements
+from instruct_distill.sources.queries import check_judged_documents, check_judged_queries
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "data" / "example"
@@ -30,7 +30,8 @@ def test_splits_and_judgements() -> None:
     assert (len(beir.queries("train")), len(beir.queries("test"))) == (6, 4)
     qrels = beir.qrels() or {}
     known = {document.doc_id for document in beir.documents()}
-    assert check_judgements(beir.name, qrels, beir.queries(), known)[1::2] == (0, 0)
+    assert check_judged_queries(beir.name, qrels, beir.queries()) == 0
+    assert check_judged_documents(beir.name, qrels, known, None) == 0
     assert all(max(grades.values()) == 2 for grades in qrels.values())
     assert {grade for grades in qrels.values() for grade in grades.values()} == {0, 1, 2}
 
