@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -144,6 +145,8 @@ def check_qrels(qrels: Qrels) -> None:
     """
     for query_id, judgements in qrels.items():
         _check_id(query_id, "qrels: query id")
+        if {*map(type, judgements)} <= {str} and {*map(type, judgements.values())} <= {int}:
+            continue
         for doc_id, grade in judgements.items():
             _check_id(doc_id, f"qrels, query {query_id}: document id")
             if not isinstance(grade, int) or isinstance(grade, bool):
@@ -161,6 +164,8 @@ def check_run(run: Run) -> None:
     """
     for query_id, documents in run.items():
         _check_id(query_id, "run: query id")
+        if _is_sound(documents):
+            continue
         seen: set[str] = set()
         previous = math.inf
         for position, (doc_id, score) in enumerate(documents, start=1):
@@ -180,6 +185,19 @@ def check_run(run: Run) -> None:
                 )
             seen.add(doc_id)
             previous = score
+
+
+def _is_sound(documents: Sequence[ScoredDocument]) -> bool:
+    """Whether a list is as it should be; what is wrong with another, a look at each document finds."""
+    if not documents:
+        return True
+    doc_ids, scores = zip(*documents, strict=True)
+    return (
+        {*map(type, doc_ids)} == {str}
+        and len({*doc_ids}) == len(doc_ids)
+        and all(map(math.isfinite, scores))
+        and all(map(operator.ge, scores, scores[1:]))
+    )
 
 
 def tied_scores(run: Run) -> int:

@@ -25,9 +25,7 @@ import argparse
 import dataclasses
 import datetime
 import importlib.metadata
-import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -42,8 +40,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
+from measuring import ROOT as ROOT
+from measuring import append, matrix_rate, share_of, take_turns
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
+from instruct_distill.environment import processor as processor
 from instruct_distill.errors import InputError
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.models.batch import by_length, pad
@@ -59,7 +60,6 @@ from instruct_distill.teachers.parameters import TeacherParameters
 from instruct_distill.teachers.strategy import Context
 from instruct_distill.version import __version__
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS = 100
 MAX_LENGTH = 512
 TOKENS_PER_BATCH = 4096
@@ -281,31 +281,6 @@ def operations(shape: dict[str, int], prompt: int, decoder: int) -> float:
     return float(shape["num_layers"] * (encoder + own + cross))
 
 
-def matrix_rate(shape: dict[str, int], dtype: torch.dtype, seconds: float) -> float:
-    """Operations a second of the feed-forward layer's two matrix products on a full batch."""
-    rows = torch.randn(TOKENS_PER_BATCH, shape["d_model"]).to(dtype)
-    up = torch.randn(shape["d_model"], shape["d_ff"]).to(dtype)
-    down = torch.randn(shape["d_ff"], shape["d_model"]).to(dtype)
-    with torch.inference_mode():
-        (rows @ up) @ down
-        best, end, done = float("inf"), time.perf_counter() + seconds, 0
-        while time.perf_counter() < end or done < 5:
-            done += 1
-            began = time.perf_counter()
-            (rows @ up) @ down
-            best = min(best, time.perf_counter() - began)
-    return 4 * TOKENS_PER_BATCH * shape["d_model"] * shape["d_ff"] / best
-
-
-def processor() -> str:
-    """The processor's name, where Linux says it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def same_winners(one: Timed, other: Timed) -> float:
     """Share of equal winners among the pairs that neither leaves undecided."""
     decided = np.ones(len(one.answers), dtype=bool)
@@ -362,19 +337,18 @@ def benchmark(
         if ranker:
             systems[PEER] = lambda part: with_llm_rankers(ranker, part)
         check_winners({system: measure(lists[:1]) for system, measure in systems.items()}, name)
-        found: dict[str, list[Timed]] = {system: [] for system in systems}
-        shares: dict[str, list[float]] = {system: [] for system in systems}
-        between: list[float] = []
-        for turn in range(rounds):
-            order = [*systems][turn % len(systems) :] + [*systems][: turn % len(systems)]
-            for system in order:
-                before = matrix_rate(shape, dtype, 0.1 if smoke else 1.0)
-                timed = systems[system](lists)
-                after = matrix_rate(shape, dtype, 0.1 if smoke else 1.0)
-                found[system].append(timed)
-                shares[system].append(useful / timed.seconds / ((before + after) / 2))
-                between += [before, after]
-        rates[name] = median(between)
+        turns = take_turns(
+            {
+                system: lambda measure=measure: measure(lists)  # type: ignore[misc]
+                for system, measure in systems.items()
+            },
+            rounds,
+            lambda dtype=dtype: matrix_rate(  # type: ignore[misc]
+                shape["d_model"], shape["d_ff"], dtype, 0.1 if smoke else 1.0
+            ),
+        )
+        rates[name] = median(rate for each in turns.values() for _, rate in each)
+        found = {system: [timed for timed, _ in each] for system, each in turns.items()}
         for system, each in found.items():
             seconds = median(timed.seconds for timed in each)
             measured.append(
@@ -385,7 +359,7 @@ def benchmark(
                     "pairs_per_second": round(len(lengths) / seconds, 3),
                     "seconds": [round(timed.seconds, 3) for timed in each],
                     "padding": round(1 - tokens / each[0].padded, 4),
-                    "share": round(median(shares[system]), 4),
+                    "share": round(share_of(turns[system], useful), 4),
                     "first_wins": round(float(np.mean(each[0].answers > 0)), 4),
                     "same_winners": round(same_winners(found[OURS][0], each[0]), 4),
                 }
@@ -474,11 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"* a system's own default; matrix rate {found['matrix_gflops']} Gflop/s")
     for name, ratios in found["speedup"].items():
         print(f"{name}: {', '.join(f'{ratio} times {other}' for other, ratio in ratios.items())}")
-    out = chosen.out or (None if chosen.smoke else ROOT / "docs" / "benchmarks" / "label.jsonl")
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with open(out, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(found, ensure_ascii=False) + "\n")
+    append(found, chosen.out, "label.jsonl")
 
 
 if __name__ == "__main__":

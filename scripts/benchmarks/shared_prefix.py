@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import sys
 import time
@@ -32,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
-from label_throughput import MAX_LENGTH, ROOT, TOKENS_PER_BATCH, WORDS, dl19_lists, processor
+from label_throughput import MAX_LENGTH, TOKENS_PER_BATCH, WORDS, dl19_lists, processor
+from measuring import append
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from instruct_distill.errors import InputError
@@ -241,11 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"fp32  {each['pairs']} pairs: {each['same_winners']:.2%} same winners, "
             f"margins within {each['largest_difference']:.2g}"
         )
-    out = chosen.out or (None if chosen.smoke else ROOT / "docs" / "benchmarks" / "label.jsonl")
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with open(out, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(found, ensure_ascii=False) + "\n")
+    append(found, chosen.out, "label.jsonl")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,17 +14,14 @@ import pytest
 
 from instruct_distill.errors import InputError
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks" / "label_throughput.py"
+FOLDER = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("label_throughput", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        yield import_module("label_throughput")
 
 
 def test_smoke(
