@@ -40,6 +40,7 @@ from instruct_distill import Reranker
 from instruct_distill.inference import local
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.losses.ranknet import loss as ranknet
+from instruct_distill.models.checkpointing import gradient_checkpointing
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.prompts.named import named_prompt
@@ -227,11 +228,8 @@ class Measurement:
 
     def train_with_checkpointing(self) -> dict[str, Any]:
         """The same with activations computed again in the backward pass."""
-        self.loaded.model.model.gradient_checkpointing_enable()
-        try:
+        with gradient_checkpointing(self.loaded.model.model, True):
             found = self.train()
-        finally:
-            self.loaded.model.model.gradient_checkpointing_disable()
         return self._beside("train", found)
 
     def label_with_tokens(self, tokens: int) -> dict[str, Any]:
