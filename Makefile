@@ -1,6 +1,7 @@
 # make quickstart   a reranker trained and evaluated on this machine, in minutes
 # make test         everything that a change must pass
 # make audit        known vulnerabilities of the pinned versions; asks the package index, so it is no part of test
+# make benchmarks   every benchmark, on a machine that does nothing else; INSTRUCT_DISTILL_DATA names the collections
 #
 # Variables: VENV (the virtual environment, .venv), PYTHON (what makes it, python3),
 #            ARGS (passed on: `make quickstart ARGS="seed=7"`, `make test ARGS="tests/models -x"`).
@@ -9,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: quickstart test venv lint types imports audit clean
+.PHONY: quickstart test benchmarks venv lint types imports audit clean
 .DEFAULT_GOAL := quickstart
 
 VENV := .venv
@@ -31,6 +32,22 @@ quickstart: $(VENV)/.quickstart
 
 test: lint types imports
 	$(IN_VENV) pytest -q $(ARGS)
+
+# With ARGS=--smoke each in its smallest size, which says nothing and writes nothing. gpu.py needs a GPU.
+# training_throughput.py has no such size. The page is made of what was measured.
+BENCHMARKS := label_throughput shared_prefix query_generation student_scoring bm25 evaluation whole_recipe
+benchmarks: $(VENV)/.test
+	for name in $(BENCHMARKS); do
+		echo "== $$name"
+		PYTHONPATH=. "$(VENV)/bin/python" scripts/benchmarks/$$name.py $(ARGS)
+	done
+	if [ -z "$(ARGS)" ]; then
+		PYTHONPATH=. "$(VENV)/bin/python" scripts/benchmarks/training_throughput.py
+		if command -v nvidia-smi > /dev/null; then
+			PYTHONPATH=. "$(VENV)/bin/python" scripts/benchmarks/gpu.py
+		fi
+		PYTHONPATH=. "$(VENV)/bin/python" scripts/benchmarks/write_page.py
+	fi
 
 venv: $(VENV)/.test
 

@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,13 @@ def made_texts(data: Path, documents: int) -> list[str]:
         counts.update(words)
         lengths.append(len(words))
     draw = np.random.default_rng(13)
-    words = np.array(list(counts), dtype=object)
+    vocabulary = np.array(list(counts), dtype=object)
     shares = np.cumsum(np.fromiter(counts.values(), dtype=float))
     texts = []
     for length in draw.choice(lengths, documents):
         # the same as a choice by probability, which would add the shares up for each text
         places = np.searchsorted(shares, draw.random(length) * shares[-1], side="right")
-        texts.append(" ".join(words[places]))
+        texts.append(" ".join(vocabulary[places]))
     return texts
 
 
@@ -178,12 +179,12 @@ def benchmark(
     if len(texts) <= RANK_BM25_AT_MOST:
         builders[SLOW] = lambda: with_rank_bm25(texts)
     (folder / "ours").mkdir()
-    built = take_turns({name: lambda build=build: timed(build) for name, build in builders.items()}, rounds)
+    built = take_turns({name: partial(timed, build) for name, build in builders.items()}, rounds)
     searches = {name: turns[-1][0].answers for name, turns in built.items()}
     apart = check_scores(searches[OURS](queries), searches[SAME](queries))
     asked = {name: queries[:slow_queries] if name == SLOW else queries for name in searches}
     found = take_turns(
-        {name: lambda name=name: timed(lambda: searches[name](asked[name])) for name in searches},
+        {name: partial(timed, partial(searches[name], asked[name])) for name in searches},
         SEARCH_ROUNDS,
     )
     rate = {name: len(asked[name]) / seconds_of(turns) for name, turns in found.items()}

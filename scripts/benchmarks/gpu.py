@@ -26,6 +26,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -40,6 +41,7 @@ from instruct_distill import Reranker
 from instruct_distill.inference import local
 from instruct_distill.inference.local import LocalEngine
 from instruct_distill.losses.ranknet import loss as ranknet
+from instruct_distill.models.checkpointing import gradient_checkpointing
 from instruct_distill.models.encoder_decoder import EncoderDecoder
 from instruct_distill.models.loading import LoadedModel
 from instruct_distill.prompts.named import named_prompt
@@ -227,11 +229,8 @@ class Measurement:
 
     def train_with_checkpointing(self) -> dict[str, Any]:
         """The same with activations computed again in the backward pass."""
-        self.loaded.model.model.gradient_checkpointing_enable()
-        try:
+        with gradient_checkpointing(self.loaded.model.model, True):
             found = self.train()
-        finally:
-            self.loaded.model.model.gradient_checkpointing_disable()
         return self._beside("train", found)
 
     def label_with_tokens(self, tokens: int) -> dict[str, Any]:
@@ -286,7 +285,7 @@ def measure(loaded: LoadedModel, lists: Sequence[CandidateTexts], **settings: An
     one.step("label", one.label)
     one.step("score", one.score)
     for tokens in LEVER_TOKENS:
-        one.step(f"label, batches of {tokens} tokens", lambda tokens=tokens: one.label_with_tokens(tokens))
+        one.step(f"label, batches of {tokens} tokens", partial(one.label_with_tokens, tokens))
     one.step("label, batches in list order", one.label_in_list_order)
     one.step("label, compiled encoder", one.label_compiled)
     one.step("train", one.train)

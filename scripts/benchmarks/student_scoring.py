@@ -164,14 +164,15 @@ def cross_encoder(folder: Path, data: Path, dtype: str, smoke: bool) -> Student:
 def tiny_bert(data: Path) -> LoadedModel:
     """A small BERT with random weights, one label and T5's vocabulary."""
     tokenizer: Any = AutoTokenizer.from_pretrained(data / "t5-tokenizer")
+    settings: dict[str, Any] = {"num_labels": 1}
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
         intermediate_size=64,
         num_hidden_layers=2,
         num_attention_heads=4,
-        num_labels=1,
         initializer_range=0.2,
+        **settings,
     )
     make: Any = BertForSequenceClassification
     with torch.random.fork_rng():
