@@ -15,6 +15,8 @@ from instruct_distill.errors import InputError, NonFiniteScoreError
 from instruct_distill.records import Qrels, Run, ScoredDocument
 from instruct_distill.registry import nearest
 
+_DOC_ID = operator.itemgetter(0)
+
 
 class Family(NamedTuple):
     """A family of metrics that differ in their cutoff.
@@ -117,7 +119,7 @@ def per_query(
     # Queries without a judgement are no part of an evaluation: trec_eval leaves them out, too.
     judged = [query_id for query_id in run if qrels.get(query_id)]
     values: dict[str, dict[str, float]] = {query_id: {} for query_id in judged}
-    grades = {query_id: {d: max(0, grade) for d, grade in qrels[query_id].items()} for query_id in judged}
+    grades = {query_id: _without_negative(qrels[query_id]) for query_id in judged}
     for cut in dict.fromkeys(metric.cut_list_to for metric in parsed):
         wanted = [metric for metric in parsed if metric.cut_list_to == cut]
         lists = {query_id: _positions(run[query_id][:cut]) for query_id in judged}
@@ -240,9 +242,16 @@ def _problem(name: str) -> str:
     )
 
 
+def _without_negative(judgements: dict[str, int]) -> dict[str, int]:
+    """Grades below 0 as 0."""
+    if min(judgements.values()) >= 0:
+        return judgements
+    return {doc_id: max(0, grade) for doc_id, grade in judgements.items()}
+
+
 def _positions(documents: Sequence[ScoredDocument]) -> dict[str, float]:
     """Scores that fall by 1 with each position: exact in single precision up to 2**24 documents."""
-    return {document.doc_id: float(len(documents) - i) for i, document in enumerate(documents)}
+    return dict(zip(map(_DOC_ID, documents), map(float, range(len(documents), 0, -1)), strict=True))
 
 
 def _check_id(value: object, what: str) -> None:

@@ -35,10 +35,10 @@ counts.
   that nobody reads count as nothing.
 * "Ratio" is that of the same minutes: how many times as fast this library was.
 
-The cores of the machine were shared with other work: absolute rates are lower than on a free one, and differ
-from turn to turn (each is in the lines). Ratios are of turns of the same minutes, and a ratio within a tenth
-of 1 means nothing. Newer lines say how busy the machine was (`busy_machine`: processes that wanted a core) and
-what the process itself computed (`busy_seconds`).
+The cores of the machine were shared with other work: absolute rates are lower than on a free one, and
+differ from turn to turn (each is in the lines). Ratios are of turns of the same minutes, and a ratio
+within a tenth of 1 means nothing. Newer lines say how busy the machine was (`busy_machine`: processes
+that wanted a core) and what the process itself computed (`busy_seconds`).
 
 <!-- not run: it takes an hour, on a machine that does nothing else -->
 ```bash
