@@ -16,6 +16,7 @@ disk and searches: its largest memory is ``search_peak_mib``. One JSON line is a
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -60,13 +61,13 @@ def made_texts(data: Path, documents: int) -> list[str]:
         counts.update(words)
         lengths.append(len(words))
     draw = np.random.default_rng(13)
-    words = np.array(list(counts), dtype=object)
+    vocabulary = np.array(list(counts), dtype=object)
     shares = np.cumsum(np.fromiter(counts.values(), dtype=float))
     texts = []
     for length in draw.choice(lengths, documents):
         # the same as a choice by probability, which would add the shares up for each text
         places = np.searchsorted(shares, draw.random(length) * shares[-1], side="right")
-        texts.append(" ".join(words[places]))
+        texts.append(" ".join(vocabulary[places]))
     return texts
 
 
@@ -178,14 +179,12 @@ def benchmark(
     if len(texts) <= RANK_BM25_AT_MOST:
         builders[SLOW] = lambda: with_rank_bm25(texts)
     (folder / "ours").mkdir()
-    built = take_turns({name: lambda build=build: timed(build) for name, build in builders.items()}, rounds)
+    built = take_turns({name: functools.partial(timed, build) for name, build in builders.items()}, rounds)
     searches = {name: turns[-1][0].answers for name, turns in built.items()}
     apart = check_scores(searches[OURS](queries), searches[SAME](queries))
     asked = {name: queries[:slow_queries] if name == SLOW else queries for name in searches}
-    found = take_turns(
-        {name: lambda name=name: timed(lambda: searches[name](asked[name])) for name in searches},
-        SEARCH_ROUNDS,
-    )
+    asking = {name: functools.partial(searches[name], asked[name]) for name in searches}
+    found = take_turns({name: functools.partial(timed, work) for name, work in asking.items()}, SEARCH_ROUNDS)
     rate = {name: len(asked[name]) / seconds_of(turns) for name, turns in found.items()}
     index = {name: seconds_of(turns) for name, turns in built.items()}
     return {

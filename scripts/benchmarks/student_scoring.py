@@ -170,9 +170,9 @@ def tiny_bert(data: Path) -> LoadedModel:
         intermediate_size=64,
         num_hidden_layers=2,
         num_attention_heads=4,
-        num_labels=1,
         initializer_range=0.2,
     )
+    config.num_labels = 1
     make: Any = BertForSequenceClassification
     with torch.random.fork_rng():
         torch.manual_seed(13)
