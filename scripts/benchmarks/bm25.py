@@ -16,13 +16,13 @@ disk and searches: its largest memory is ``search_peak_mib``. One JSON line is a
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,14 +179,12 @@ def benchmark(
     if len(texts) <= RANK_BM25_AT_MOST:
         builders[SLOW] = lambda: with_rank_bm25(texts)
     (folder / "ours").mkdir()
-    built = take_turns({name: partial(timed, build) for name, build in builders.items()}, rounds)
+    built = take_turns({name: functools.partial(timed, build) for name, build in builders.items()}, rounds)
     searches = {name: turns[-1][0].answers for name, turns in built.items()}
     apart = check_scores(searches[OURS](queries), searches[SAME](queries))
     asked = {name: queries[:slow_queries] if name == SLOW else queries for name in searches}
-    found = take_turns(
-        {name: partial(timed, partial(searches[name], asked[name])) for name in searches},
-        SEARCH_ROUNDS,
-    )
+    asking = {name: functools.partial(searches[name], asked[name]) for name in searches}
+    found = take_turns({name: functools.partial(timed, work) for name, work in asking.items()}, SEARCH_ROUNDS)
     rate = {name: len(asked[name]) / seconds_of(turns) for name, turns in found.items()}
     index = {name: seconds_of(turns) for name, turns in built.items()}
     return {

@@ -22,11 +22,11 @@ is appended to ``docs/benchmarks/gpu.jsonl``.
 
 from __future__ import annotations
 
+import functools
 import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -285,7 +285,7 @@ def measure(loaded: LoadedModel, lists: Sequence[CandidateTexts], **settings: An
     one.step("label", one.label)
     one.step("score", one.score)
     for tokens in LEVER_TOKENS:
-        one.step(f"label, batches of {tokens} tokens", partial(one.label_with_tokens, tokens))
+        one.step(f"label, batches of {tokens} tokens", functools.partial(one.label_with_tokens, tokens))
     one.step("label, batches in list order", one.label_in_list_order)
     one.step("label, compiled encoder", one.label_compiled)
     one.step("train", one.train)

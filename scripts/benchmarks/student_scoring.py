@@ -174,6 +174,7 @@ def tiny_bert(data: Path) -> LoadedModel:
         initializer_range=0.2,
         **settings,
     )
+    config.num_labels = 1
     make: Any = BertForSequenceClassification
     with torch.random.fork_rng():
         torch.manual_seed(13)
