@@ -10,7 +10,7 @@ from typing import TextIO
 
 import typer
 
-from instruct_distill.cli import evaluation, labels, recipes, reports, students
+from instruct_distill.cli import doctor, evaluation, labels, recipes, reports, students
 from instruct_distill.cli.utf8 import restart_in_utf8
 from instruct_distill.errors import InstructDistillError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verbs in (recipes, labels, evaluation, reports, students):
+for verbs in (recipes, labels, evaluation, reports, students, doctor):
     app.add_typer(verbs.app)
 
 
