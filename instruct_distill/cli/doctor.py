@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -30,7 +30,7 @@ SETTINGS = (
     "PYTORCH_CUDA_ALLOC_CONF",
 )
 LITTLE = 10 * 2**30
-"""Bytes: less free space is worth a word; a student of FLAN-T5-large with its checkpoints takes about as much."""
+"""Bytes: less free space is worth a word; FLAN-T5-large with its checkpoints takes about as much."""
 
 
 class Place(NamedTuple):
@@ -149,7 +149,7 @@ def _places(problems: list[str]) -> Iterator[str]:
 def _variables() -> Iterator[str]:
     for name in SETTINGS:
         if value := os.environ.get(name):
-            yield _line(name, value)
+            yield _line(name, _without_password(value))
     for name in SECRETS:
         if os.environ.get(name):
             yield _line(name, "is set")
@@ -158,11 +158,17 @@ def _variables() -> Iterator[str]:
 def _try_it() -> list[str]:
     from instruct_distill.cli.self_test import self_test
 
-    found: Any = self_test()
+    found = self_test()
     if found.problem is not None:
         return [f"self-test, after {found.seconds:.1f} s: {found.problem}"]
     typer.echo(_line("self-test", f"{found.done}, {found.seconds:.1f} s"))
     return []
+
+
+def _without_password(value: str) -> str:
+    """Return an address without what stands before its host (``https://user:password@host``)."""
+    scheme, separator, rest = value.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else value
 
 
 def _size(count: int) -> str:
@@ -170,4 +176,4 @@ def _size(count: int) -> str:
 
 
 def _line(name: str, value: str) -> str:
-    return f"{name:<12} {value}"
+    return f"{name:<21} {value}"

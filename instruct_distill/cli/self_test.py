@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +63,7 @@ def self_test() -> SelfTest:
 
 
 @contextlib.contextmanager
-def _settings_kept() -> Any:
+def _settings_kept() -> Iterator[None]:
     """Keep the index of the made-up documents out of the user's cache, and the random numbers as they are."""
     before = os.environ.get("INSTRUCT_DISTILL_CACHE")
     with tempfile.TemporaryDirectory(prefix="instruct-distill-") as cache, torch.random.fork_rng():

@@ -39,6 +39,7 @@ VERBS = (
     "publish",
     "report",
     "serve",
+    "doctor",
 )
 SCREEN = 24
 """Lines of a terminal: an error must not scroll its own beginning away."""
