@@ -1,5 +1,6 @@
 # make quickstart   a reranker trained and evaluated on this machine, in minutes
 # make test         everything that a change must pass
+# make audit        known vulnerabilities of the pinned versions; asks the package index, so it is no part of test
 #
 # Variables: VENV (the virtual environment, .venv), PYTHON (what makes it, python3),
 #            ARGS (passed on: `make quickstart ARGS="seed=7"`, `make test ARGS="tests/models -x"`).
@@ -8,7 +9,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: quickstart test venv lint types imports clean
+.PHONY: quickstart test venv lint types imports audit clean
 .DEFAULT_GOAL := quickstart
 
 VENV := .venv
@@ -43,6 +44,15 @@ types: $(VENV)/.test
 imports: $(VENV)/.test
 	"$(VENV)/bin/lint-imports"
 
+# In an environment of its own: what it needs is nothing that this library runs with. A version that the index
+# knows nothing of is an error, and not passed over.
+audit: $(VENV)-audit/bin/pip-audit
+	"$<" --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
+
+$(VENV)-audit/bin/pip-audit:
+	"$(PYTHON)" -m venv "$(VENV)-audit"
+	"$(VENV)-audit/bin/python" -m pip install --disable-pip-version-check --quiet pip-audit==2.10.1
+
 # A stamp is newer than what it was installed from: nothing is installed again until that changes.
 $(VENV)/.quickstart: $(REQUIREMENTS) | $(VENV)/bin/pip
 	$(INSTALL) -e '.[gguf]'
@@ -68,4 +78,6 @@ $(VENV)/bin/pip:
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
-	if [ -e "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
+	for each in "$(VENV)" "$(VENV)-audit"; do
+		if [ -e "$$each/pyvenv.cfg" ]; then rm -rf "$$each"; fi
+	done

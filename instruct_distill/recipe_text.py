@@ -17,6 +17,11 @@ from instruct_distill.errors import InputError, RecipeError
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of a recipe."""
 
+_SECRET = re.compile(
+    r"(^|_)(API_?)?(KEYS?|TOKENS?|SECRETS?|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE
+)
+"""Names of variables whose values must not be written into a run's folder."""
+
 
 class RecipeText:
     """A recipe's content with the line of each key.
@@ -69,6 +74,13 @@ class RecipeText:
 
         def replaced(match: re.Match[str]) -> str:
             name = match.group(1)
+            if _SECRET.search(name):
+                self.problems.append(
+                    f"{self.place(path)}: {name} looks like a key, and the run's recipe.yaml would hold its "
+                    "value; name the variable where one is asked for (server.key_variable: "
+                    f"{name}), or give another variable if it is none"
+                )
+                return match.group()
             if name not in os.environ:
                 self.problems.append(
                     f"{self.place(path)}: environment variable {name} is not set; "
