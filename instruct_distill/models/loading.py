@@ -14,6 +14,7 @@ from instruct_distill.models.answer_model import AnswerModel
 from instruct_distill.models.decoder_only import DecoderOnly
 from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
+from instruct_distill.models.foreign_code import REFUSED, reason
 from instruct_distill.models.lora import Adapter, attach, read_adapter
 from instruct_distill.models.precision import choose_dtype
 from instruct_distill.models.quantizing import four_bits
@@ -108,9 +109,9 @@ def load_model(
 
     device = device or own_device()
     folder = local_model_folder(name, revision)
-    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only}
+    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": local_files_only, **REFUSED}
     if os.path.isdir(folder):
-        where = {"local_files_only": True}
+        where = {"local_files_only": True, **REFUSED}
         adapter = read_adapter(folder)
         if adapter is not None:
             return _with_base(adapter, name, dtype, device, local_files_only)
@@ -119,7 +120,7 @@ def load_model(
     try:
         config = AutoConfig.from_pretrained(folder, **where)
     except Exception as error:  # of many types, by what is wrong in the file
-        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+        raise InputError(f"model {name!r} cannot be loaded: {reason(error)}") from None
     family = family_class(config, name)
     if split:
         where |= {"device_map": _device_map(device, name)}
@@ -146,7 +147,7 @@ def load_model(
                 **where,
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+        raise InputError(f"model {name!r} cannot be loaded: {reason(error)}") from None
     if getattr(model, "peft_config", None):
         raise InputError(f"model {name!r} is an adapter; download its repository, and give the folder")
     if family is Encoder and not own_head:
@@ -231,9 +232,9 @@ def scores_untrained(name: str, revision: str | None = None) -> bool:
     if not where and read_adapter(folder) is not None:
         return True  # a trained head comes with it
     try:
-        config = AutoConfig.from_pretrained(folder, **where)
+        config = AutoConfig.from_pretrained(folder, **where, **REFUSED)
     except (OSError, ValueError) as error:
-        raise InputError(f"model {name!r} cannot be loaded: {_first_lines(error)}") from None
+        raise InputError(f"model {name!r} cannot be loaded: {reason(error)}") from None
     return family_class(config, name) is not Encoder or has_score_head(config)
 
 
@@ -296,9 +297,9 @@ def load_tokenizer(folder: str, name: str, where: dict[str, Any]) -> Any:
             f"model {name!r}: the folder {folder} holds no tokenizer; save it beside the weights"
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **where)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **{**where, **REFUSED})
     except Exception as error:  # likewise
-        raise InputError(f"the tokenizer of {name!r} cannot be loaded: {_first_lines(error)}") from None
+        raise InputError(f"the tokenizer of {name!r} cannot be loaded: {reason(error)}") from None
     if not tokenizer.is_fast:
         raise InputError(f"the tokenizer of {name!r} is a slow one; save its fast version (tokenizer.json)")
     # texts are cut to the recipe's budget; the tokenizer's own limit only prints warnings
@@ -323,7 +324,3 @@ def _revision(folder: str, revision: str | None = None) -> str:
             while block := stream.read(1 << 22):
                 digest.update(block)
     return digest.hexdigest()[:16]
-
-
-def _first_lines(error: Exception) -> str:
-    return " ".join(str(error).split())[:400]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from instruct_distill.errors import InputError
 from instruct_distill.models.encoder import Encoder
 from instruct_distill.models.encoder_decoder import EncoderDecoder
+from instruct_distill.models.foreign_code import REFUSED, needs_foreign_code, reason
 from instruct_distill.models.loading import family_class, load_tokenizer
 from instruct_distill.models.score_head import has_score_head, prepare_head
 from instruct_distill.models.weights import describe, folder_on_this_machine, local_model_folder
@@ -62,8 +63,10 @@ def unloaded_model(name: str, revision: str | None = None, *, download: bool = F
         where["revision"] = revision or "main"
     try:
         with _quiet():
-            config = AutoConfig.from_pretrained(folder, **where)
-    except (OSError, ValueError):
+            config = AutoConfig.from_pretrained(folder, **where, **REFUSED)
+    except (OSError, ValueError) as error:
+        if needs_foreign_code(error):
+            raise InputError(f"{describe(name)} cannot be loaded: {reason(error)}") from None
         what = "cannot be loaded" if download else "is not on this machine"
         raise InputError(f"{describe(name)} {what}") from None
     family = family_class(config, name)

@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from instruct_distill.errors import InputError, MissingExtraError
 from instruct_distill.files import cache_folder
+from instruct_distill.models.foreign_code import REFUSED
 
 logger = logging.getLogger(__name__)
 
@@ -171,9 +172,9 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
+        tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name, **REFUSED)
         quantised = AutoModelForCausalLM.from_pretrained(
-            gguf_file.parent, gguf_file=gguf_file.name, dtype=torch.float32
+            gguf_file.parent, gguf_file=gguf_file.name, dtype=torch.float32, **REFUSED
         )
     except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
         raise InputError(
