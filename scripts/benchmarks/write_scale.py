@@ -3,8 +3,8 @@
     PYTHONPATH=. python scripts/benchmarks/write_scale.py
 
 Operations are counted from the models' shapes, tokens are those of the benchmarks, bytes of labels are
-counted by writing one, sizes of an index come from what is stored for each posting. Nothing was measured on a GPU;
-the seconds of the paper's table 2 stand beside.
+counted by writing one, sizes of an index come from what is stored for each posting. Nothing was measured
+on a GPU; the seconds of the paper's table 2 stand beside.
 """
 
 from __future__ import annotations
