@@ -287,7 +287,7 @@ and counted. Labels are read and written a line at a time.
   (Lucene, Anserini, OpenSearch, Vespa), which hands over a TREC run: `candidates:
   {{method: run, file: FILE}}`. From there on a corpus costs what its candidate texts cost.
 * **Labels.** 10,000 queries are an afternoon or less of one card up to XL. A million are a hundred times
-  that: days to weeks on one card.
+  that.
 * **Training.** XXL needs several cards for the optimizer alone. A million lists take a hundred times as
   long as ten thousand, and are seldom worth it: the paper trains on ten thousand.
 * **Use.** A million queries with {RERANKED} passages each are the last column of the hours. Copies of the
