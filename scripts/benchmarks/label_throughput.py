@@ -343,7 +343,7 @@ def benchmark(
                 for system, measure in systems.items()
             },
             rounds,
-            lambda dtype=dtype: matrix_rate(  # type: ignore[misc]
+            lambda system, dtype=dtype: matrix_rate(  # type: ignore[misc]
                 shape["d_model"], shape["d_ff"], dtype, 0.1 if smoke else 1.0
             ),
         )

@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -37,6 +37,7 @@ class HasSeconds(Protocol):
 
 
 Measured = TypeVar("Measured", bound=HasSeconds)
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Timed(NamedTuple):
@@ -64,26 +65,28 @@ def timed(work: Callable[[], Any]) -> Timed:
 
 
 def take_turns(
-    systems: Mapping[str, Callable[[], Measured]], rounds: int, rate: Callable[[], float] = lambda: 1.0
-) -> dict[str, list[tuple[Measured, float]]]:
+    systems: Mapping[Name, Callable[[], Measured]],
+    rounds: int,
+    rate: Callable[[Name], float] = lambda name: 1.0,
+) -> dict[Name, list[tuple[Measured, float]]]:
     """Let the systems do the same work, one after another, each round begun by the next of them.
 
     Args:
         systems: name → what it does.
         rounds: turns of each.
-        rate: measures the machine's limit, before and after each turn.
+        rate: measures the machine's limit for a system, before and after each of its turns.
 
     Returns:
         name → its turns, each with the mean of the limits before and after it.
     """
     names = [*systems]
-    found: dict[str, list[tuple[Measured, float]]] = {name: [] for name in names}
+    found: dict[Name, list[tuple[Measured, float]]] = {name: [] for name in names}
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            before = rate()
+            before = rate(name)
             done = systems[name]()
-            found[name].append((done, (before + rate()) / 2))
+            found[name].append((done, (before + rate(name)) / 2))
     return found
 
 

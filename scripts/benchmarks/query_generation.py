@@ -7,35 +7,34 @@ decoder-only one) on passages of TREC DL 2019's BM25 lists, cut to 100 words. Th
 and query in batches of ten in the order of the list, padded to the longest, takes the logarithm of the
 softmax over the whole vocabulary at every position, and the mean over the query's tokens.
 
-First the scores are compared: in fp32 they must be the same. Then the two take turns, each from texts to
-scores; medians count. One JSON line is appended to ``docs/benchmarks/label.jsonl``.
+First the scores are compared: in fp32 they must be the same. Then all take turns, each from texts to scores;
+medians count. One JSON line is appended to ``docs/benchmarks/label.jsonl``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from label_throughput import dl19_lists
-from measuring import (
-    Timed,
-    append,
-    data_folder,
-    line_of,
-    matrix_rate,
-    parser,
-    seconds_of,
-    share_of,
-    table,
-    take_turns,
-    timed,
-)
-from operations import forward_operations, shape_of
+from measuring import Timed, append, data_folder, line_of, parser, table, take_turns, timed
 from shared_prefix import SMOLLM2, tiny_llama
-from student_scoring import MAX_LENGTH, OURS, PLAIN, PLAIN_BATCH, check_scores, difference, speedups
+from student_scoring import (
+    MAX_LENGTH,
+    OURS,
+    PLAIN,
+    PLAIN_BATCH,
+    Key,
+    check_scores,
+    difference,
+    rate_for,
+    results_of,
+    speedups,
+)
 
 from instruct_distill.errors import InputError
 from instruct_distill.inference.local import LocalEngine
@@ -97,59 +96,32 @@ def with_plain_loop(loaded: LoadedModel, lists: Lists) -> Timed:
     return timed(scores)
 
 
-def measure(loaded: LoadedModel, lists: Lists, dtype: str, rounds: int, smoke: bool) -> dict[str, Any]:
-    """Compare the scores, then let the two take turns.
+def benchmark(
+    data: Path, model: str, queries: int, documents: int, rounds: int, smoke: bool
+) -> dict[str, Any]:
+    """Compare the scores in both number formats, then let all take turns.
 
     Raises:
-        InputError: the scores are not the same in fp32.
+        InputError: the lists or the model are not there, or the scores are not the same in fp32.
     """
+    lists = dl19_lists(data, queries, documents)
     some = [CandidateTexts(lists[0].query, lists[0].documents[: PLAIN_BATCH + 1])]
-    check_scores(difference(with_library(loaded, some).answers, with_plain_loop(loaded, some).answers), dtype)
-    config = loaded.model.model.config
-    encoder = engine_of(loaded).encoder
+    systems: dict[Key, Callable[[], Timed]] = {}
+    for dtype in ("fp32", "bf16"):
+        loaded = tiny_llama(data) if smoke else load_model(model, dtype=dtype)
+        loaded.model.to(DTYPES[dtype])
+        ours, theirs = with_library(loaded, some), with_plain_loop(loaded, some)
+        check_scores(difference(ours.answers, theirs.answers), dtype)
+        systems[dtype, OURS] = functools.partial(with_library, loaded, lists)
+        systems[dtype, PLAIN] = functools.partial(with_plain_loop, loaded, lists)
+    encoder, config = engine_of(loaded).encoder, loaded.model.model.config
     lengths = [
         len(prompt) + len(encoder.encode_continuation(item.query.text))
         for item in lists
         for prompt in encoder.encode((item.query.text, [d.full_text]) for d in item.documents)
     ]
-    turns = take_turns(
-        {OURS: lambda: with_library(loaded, lists), PLAIN: lambda: with_plain_loop(loaded, lists)},
-        rounds,
-        lambda: matrix_rate(*shape_of(config), DTYPES[dtype], 0.02 if smoke else 0.5),
-    )
-    apart = difference(turns[OURS][0][0].answers, turns[PLAIN][0][0].answers)
-    check_scores(apart, dtype)
-    useful = sum(forward_operations(config, length) for length in lengths)
-    return {
-        "tokens": sum(lengths),
-        "difference": float(f"{apart:.2g}"),
-        "systems": {
-            system: {
-                "passages_per_second": round(len(lengths) / seconds_of(each), 3),
-                "seconds": [round(done.seconds, 3) for done, _ in each],
-                "busy_seconds": [round(done.busy, 3) for done, _ in each],
-                "share": round(share_of(each, useful), 4),
-            }
-            for system, each in turns.items()
-        },
-    }
-
-
-def benchmark(
-    data: Path, model: str, queries: int, documents: int, rounds: int, smoke: bool
-) -> dict[str, Any]:
-    """Measure in both number formats.
-
-    Raises:
-        InputError: the lists or the model are not there, or the scores are not the same.
-    """
-    lists = dl19_lists(data, queries, documents)
-    results = {}
-    for dtype in ("fp32", "bf16"):
-        loaded = tiny_llama(data) if smoke else load_model(model, dtype=dtype)
-        loaded.model.to(DTYPES[dtype])
-        results[dtype] = measure(loaded, lists, dtype, rounds, smoke)
-    return results
+    turns = take_turns(systems, rounds, functools.partial(rate_for, config, smoke))
+    return results_of(turns, config, lengths)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,15 +9,16 @@ plain loop as scripts of papers have it: batches of ten in the order of the list
 logits of the whole vocabulary. Beside MiniLM ``CrossEncoder.predict`` of sentence-transformers with its own
 batches of 32 from the same folder.
 
-First the scores are compared: in fp32 they must be the same, or nothing is timed. Then the two take turns,
-each from texts to scores, tokenisation included; medians count. Own defaults are fp32 for the others, and
-for this library bf16 where the processor has it. ``share`` is the rate of the operations that the real
-tokens need over that of plain matrix products of the model's shapes in the same dtype, measured between the
-turns. One JSON line a model is appended to ``docs/benchmarks/score.jsonl``.
+First the scores are compared: in fp32 they must be the same, or nothing is timed. Then all take turns, each
+from texts to scores, tokenisation included; medians count. Own defaults are fp32 for the others, and for
+this library bf16 where the processor has it. ``share`` is the rate of the operations that the real tokens
+need over that of plain matrix products of the model's shapes in the same dtype, measured between the turns.
+One JSON line a model is appended to ``docs/benchmarks/score.jsonl``.
 """
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -64,6 +65,8 @@ CLOSE = 1e-3
 """Scores that differ by less than this share of their spread are the same in fp32."""
 
 Pairs = Sequence[tuple[str, str]]
+Key = tuple[str, str]
+"""(dtype, system)."""
 
 
 class Student(NamedTuple):
@@ -200,47 +203,81 @@ def check_scores(found: float, dtype: str) -> None:
         )
 
 
-def measure(student: Student, pairs: Pairs, dtype: str, rounds: int, smoke: bool) -> dict[str, Any]:
-    """Compare the scores, then let the two take turns.
+def measure(found: dict[str, Student], pairs: Pairs, rounds: int, smoke: bool) -> dict[str, Any]:
+    """Compare the scores, then let the systems take turns, those of the other number format included.
+
+    Args:
+        found: dtype → the model in it.
+        pairs: what is scored.
+        rounds: turns of each system.
+        smoke: whether the matrix rate may be a rough one.
 
     Raises:
         InputError: the scores are not the same.
     """
-
-    def ours() -> Timed:
-        reranker = student.reranker()
-        return timed(lambda: reranker.score(pairs))
-
-    some = pairs[: 2 * PLAIN_BATCH]
-    check_scores(difference(student.reranker().score(some), student.others_scores(some)), dtype)
-    config = student.loaded.model.model.config
-    encoder = student.reranker().encoder
+    systems: dict[Key, Callable[[], Timed]] = {}
+    for dtype, student in found.items():
+        some = pairs[: 2 * PLAIN_BATCH]
+        check_scores(difference(student.reranker().score(some), student.others_scores(some)), dtype)
+        systems[dtype, OURS] = functools.partial(with_library, student, pairs)
+        systems[dtype, student.other] = functools.partial(
+            timed, functools.partial(student.others_scores, pairs)
+        )
+    student = found["fp32"]
+    config, encoder = student.loaded.model.model.config, student.reranker().encoder
     lengths = [len(ids) for ids in encoder.encode((query, [text]) for query, text in pairs)]
     decoder = len(encoder.answers.prefix) if encoder.answers is not None else 0
+    turns = take_turns(systems, rounds, functools.partial(rate_for, config, smoke))
+    return results_of(turns, config, lengths, decoder)
+
+
+def with_library(student: Student, pairs: Pairs) -> Timed:
+    """Score with a reranker that has tokenised nothing yet."""
+    reranker = student.reranker()
+    return timed(lambda: reranker.score(pairs))
+
+
+def rate_for(config: Any, smoke: bool, key: Key) -> float:
+    """The matrix rate of a model's shapes in the number format of a system."""
+    return matrix_rate(*shape_of(config), DTYPES[key[0]], 0.02 if smoke else 0.5)
+
+
+def results_of(
+    turns: dict[Key, list[tuple[Timed, float]]], config: Any, lengths: Sequence[int], decoder: int = 0
+) -> dict[str, Any]:
+    """Return dtype → figures of its systems.
+
+    Args:
+        turns: (dtype, system) → its turns, whose answers are scores; this library's come first in a dtype.
+        config: the model's.
+        lengths: tokens of each prompt.
+        decoder: tokens that a decoder reads.
+
+    Raises:
+        InputError: the scores are not the same.
+    """
     useful = sum(forward_operations(config, length, decoder) for length in lengths)
-    turns = take_turns(
-        {OURS: ours, student.other: lambda: timed(lambda: student.others_scores(pairs))},
-        rounds,
-        lambda: matrix_rate(*shape_of(config), DTYPES[dtype], 0.02 if smoke else 0.5),
-    )
-    apart = difference(turns[OURS][0][0].answers, turns[student.other][0][0].answers)
-    check_scores(apart, dtype)
-    return {
-        "tokens": sum(lengths),
-        "difference": float(f"{apart:.2g}"),
-        "matrix_gflops": round(
-            float(np.median([rate for each in turns.values() for _, rate in each])) / 1e9, 1
-        ),
-        "systems": {
-            system: {
-                "passages_per_second": round(len(pairs) / seconds_of(each), 3),
-                "seconds": [round(done.seconds, 3) for done, _ in each],
-                "busy_seconds": [round(done.busy, 3) for done, _ in each],
-                "share": round(share_of(each, useful), 4),
-            }
-            for system, each in turns.items()
-        },
-    }
+    results: dict[str, Any] = {}
+    for dtype in dict.fromkeys(dtype for dtype, _ in turns):
+        own = {system: each for (kind, system), each in turns.items() if kind == dtype}
+        apart = difference(*(each[0][0].answers for each in own.values()))
+        check_scores(apart, dtype)
+        rates = [rate for each in own.values() for _, rate in each]
+        results[dtype] = {
+            "tokens": sum(lengths),
+            "difference": float(f"{apart:.2g}"),
+            "matrix_gflops": round(float(np.median(rates)) / 1e9, 1),
+            "systems": {
+                system: {
+                    "passages_per_second": round(len(lengths) / seconds_of(each), 3),
+                    "seconds": [round(done.seconds, 3) for done, _ in each],
+                    "busy_seconds": [round(done.busy, 3) for done, _ in each],
+                    "share": round(share_of(each, useful), 4),
+                }
+                for system, each in own.items()
+            },
+        }
+    return results
 
 
 def speedups(results: dict[str, Any], other: str) -> dict[str, float]:
@@ -276,10 +313,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for item in dl19_lists(data, queries, documents)
                 for document in item.documents
             ]
-            results, other = {}, PLAIN
-            for dtype, student in students(name, data, chosen.smoke):
-                other = student.other
-                results[dtype] = measure(student, pairs, dtype, rounds, chosen.smoke)
+            found = dict(students(name, data, chosen.smoke))
+            results = measure(found, pairs, rounds, chosen.smoke)
         except InputError as error:
             made.error(str(error))
         line = line_of(
@@ -290,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             model=name,
             passages=len(pairs),
             results=results,
-            speedup=speedups(results, other),
+            speedup=speedups(results, found["fp32"].other),
         )
         append(line, chosen.out, "score.jsonl")
         rows += [
@@ -298,7 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{name}, {dtype}, {system}",
                 f"{each['passages_per_second']:.2f}",
                 f"{each['share']:.0%}",
-                f"{line['speedup'][dtype]:.2f}" if system == other else "",
+                f"{line['speedup'][dtype]:.2f}" if system != OURS else "",
                 f"{result['difference']:.1g}",
             ]
             for dtype, result in results.items()

@@ -3,8 +3,8 @@
     PYTHONPATH=. python scripts/benchmarks/write_scale.py
 
 Operations are counted from the models' shapes, tokens are those of the benchmarks, bytes of labels are
-counted by writing one, sizes of an index come from what is stored for each posting. Nothing was measured on a GPU;
-the seconds of the paper's table 2 stand beside.
+counted by writing one, sizes of an index come from what is stored for each posting. Nothing was measured
+on a GPU; the seconds of the paper's table 2 stand beside.
 """
 
 from __future__ import annotations
@@ -238,10 +238,10 @@ the device it is started on.
   student's prompt {PASSAGE_TOKENS}.
 * A card of the H200's class: {PEAK / 1e12:.0f} Tflop/s of dense bf16 by its data sheet, of which
   {SUSTAINED:.0%} is assumed, and {VRAM} GiB. Hours scale with the inverse of that share. Beside the
-  computed rates stand those behind the seconds a query in the paper's table 2 (on hardware that it does
-  not name): far lower, the more so the smaller the model. Small models do not fill a card, and tokenising
-  alone can take longer than they do; so the computed hours are a lower bound, and the paper's rate is
-  what a plain script reaches.
+  computed rates stand those behind the seconds a query in the paper's table 2, on hardware that it does
+  not name. They are far lower: small models do not fill a card, short batches less so, and tokenising may
+  take longer than the model. Take the computed hours as a lower bound, and the paper's rate as what a
+  plain script reaches.
 * Operations are those of matrix products of real tokens; training takes three times a forward pass.
 * A passage has {WORDS} indexed words and {TERMS} different terms, {TEXT} bytes of text. bm25s stores
   {POSTING} bytes a posting and sorts {BUILD} a posting and {TOKEN} a word while it builds; {ID} bytes
@@ -251,7 +251,7 @@ the device it is started on.
 
 ## GPU hours
 
-Hours of one card. Labelling is almost all of it, and grows with the square of the list.
+Hours of one card. Labelling is the largest part of a recipe, and grows with the square of the list.
 
 {hours_table()}
 
@@ -287,7 +287,7 @@ and counted. Labels are read and written a line at a time.
   (Lucene, Anserini, OpenSearch, Vespa), which hands over a TREC run: `candidates:
   {{method: run, file: FILE}}`. From there on a corpus costs what its candidate texts cost.
 * **Labels.** 10,000 queries are an afternoon or less of one card up to XL. A million are a hundred times
-  that: days to weeks on one card.
+  that.
 * **Training.** XXL needs several cards for the optimizer alone. A million lists take a hundred times as
   long as ten thousand, and are seldom worth it: the paper trains on ten thousand.
 * **Use.** A million queries with {RERANKED} passages each are the last column of the hours. Copies of the

@@ -97,7 +97,7 @@ def test_turns_are_taken_from_another_system_each_round() -> None:
         return lambda: order.append(name) or Took(seconds)
 
     turns = measuring.take_turns(
-        {"a": system("a", 2.0), "b": system("b", 4.0)}, 2, lambda: float(next(rates))
+        {"a": system("a", 2.0), "b": system("b", 4.0)}, 2, lambda name: float(next(rates))
     )
     assert order == ["a", "b", "b", "a"]
     assert [rate for _, rate in turns["a"]] == [0.5, 6.5]  # means of before and after
