@@ -26,7 +26,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_whole_path_works_here_without_a_network_and_leaves_nothing(surroundings: Path) -> None:
+def test_b36_the_whole_path_works_without_a_network_and_leaves_nothing(surroundings: Path) -> None:
     settings = {
         "HF_TOKEN": SECRET,
         "OPENAI_API_KEY": SECRET,
