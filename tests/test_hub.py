@@ -133,12 +133,16 @@ class Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": name} for name in repo.files]
             self.answer({"id": found[1], "sha": repo.sha, "private": repo.private, "siblings": siblings})
         elif verb == "tree":
-            self.answer(
-                [
-                    {"type": "file", "path": name, "size": len(content), "oid": etag(content)}
-                    for name, content in repo.files.items()
-                ]
-            )
+            folder = rest.partition("/")[2]
+            found_files = [
+                {"type": "file", "path": name, "size": len(content), "oid": etag(content)}
+                for name, content in repo.files.items()
+                if name.startswith(f"{folder}/" if folder else "")
+            ]
+            if found_files or not folder:
+                self.answer(found_files)
+            else:
+                self.answer({"error": "Entry not found"}, 404, X_Error_Code="EntryNotFound")
         elif verb == "resolve":
             content = repo.files.get(rest.partition("/")[2])
             if content is None:
@@ -194,10 +198,13 @@ def etag(content: bytes) -> str:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     from huggingface_hub import close_session, constants
+    from transformers.utils import hub as transformers_hub
 
     with Hub() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        # transformers keeps a client of its own, which would go on asking the hub of an earlier test
+        monkeypatch.setattr(transformers_hub, "_hf_api", None, raising=False)
         template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
