@@ -103,7 +103,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             end += len(raw)
             try:
                 record = json.loads(raw.decode("utf-8"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"{path} line {number}: damaged ({error}); use redo=write") from None
             if not isinstance(record, dict):
                 raise InputError(f"{path} line {number}: expected a JSON object; use redo=write")
