@@ -247,7 +247,7 @@ def _check_field(kind: str, text: str) -> None:
     if "\0" in text or text.startswith("\ufeff"):
         what = "a NUL, at which trec_eval ends it" if "\0" in text else "a byte order mark in front"
         raise InputError(
-            f"{kind} {text!r} cannot stand in a TREC run: it has {what}; remove it, in documents, queries and "
-            "judgements alike"
+            f"{kind} {text!r} cannot stand in a TREC run: it has {what}; remove it, in documents, "
+            "queries and judgements alike"
         )
     refuse_halves(text, f"{kind} {text!r} cannot stand in a TREC run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,13 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from instruct_distill.errors import InstructDistillError
+from instruct_distill.evaluation.system_run import rank_with_resume
 from instruct_distill.files import read_json, read_jsonl, read_lines
 from instruct_distill.label_files import verify_labels
 from instruct_distill.labels import header_line, read_labels, to_line
-from instruct_distill.prompts.named import named_prompt
+from instruct_distill.prompts.named import named_prompt, read_prompt
+from instruct_distill.prompts.unicode import check_unicode
+from instruct_distill.query_writing.files import read_written
+from instruct_distill.query_writing.log import AnswerLog
+from instruct_distill.ranking_files import Choices, rank_requests, rank_run
 from instruct_distill.recipe import Recipe
-from instruct_distill.records import Comparison, ListLabel
+from instruct_distill.records import Comparison, ListLabel, RankedDocument
 from instruct_distill.sources import open_collection
+from instruct_distill.sources.item_files import read_excluded, read_popularity
 from instruct_distill.sources.qrels import read_qrels
 from instruct_distill.student_folder import StudentRecord, read_record
 from instruct_distill.trec import RunFile, read_run
@@ -90,6 +96,31 @@ RECORD = StudentRecord(
 
 QUERIES = {"queries.tsv": b"q1\tone\n"}
 
+RANKED = {
+    "queries.jsonl": lines({"id": "q1", "text": "one"}),
+    "documents.jsonl": lines({"id": "d1", "text": "a"}, {"id": "d2", "text": "b"}),
+}
+
+
+class Mirror:
+    """Gives every list back in its order; a real one reads the texts with a tokenizer, so texts are encoded."""
+
+    probability_kind = None
+
+    def rank_many(self, lists: Any, **_: Any) -> Iterator[list[RankedDocument]]:
+        for query, documents in lists:
+            check_unicode([query.text, *(each if isinstance(each, str) else each.text for each in documents)])
+            yield [
+                RankedDocument(i, None if isinstance(each, str) else each.doc_id, -float(i), i + 1, "")
+                for i, each in enumerate(documents)
+            ]
+
+
+def ranked_run(folder: Path) -> list[str]:
+    places = [str(folder / name) for name in ("queries.jsonl", "documents.jsonl", "f.trec")]
+    return list(rank_run(Mirror(), *places, "trec", Choices()))  # type: ignore[arg-type]
+
+
 READERS = {
     "lines": Reader("f.txt", b"a\nb\n", lambda folder: list(read_lines(folder / "f.txt"))),
     "jsonl": Reader(
@@ -156,11 +187,47 @@ READERS = {
         {"test_data.jsonl": lines(DIALOGUE), "movies_with_mentions.csv": MOVIES},
     ),
     "recipe": Reader("r.yaml", RECIPE, lambda folder: Recipe.load(folder / "r.yaml")),
+    "popularity": Reader("p.tsv", b"d1\t3\nd2\t0.5\n", lambda folder: read_popularity(folder / "p.tsv")),
+    "excluded": Reader("e.tsv", b"q1\td1\nq1\td2\n", lambda folder: read_excluded(folder / "e.tsv")),
+    "prompt": Reader(
+        "p.yaml",
+        json.dumps(named_prompt("pointwise-short").as_dict()).encode(),
+        lambda folder: read_prompt(str(folder / "p.yaml")),
+    ),
+    "written queries": Reader(
+        "queries.jsonl",
+        lines({"query_id": "q1", "text": "one", "document_id": "d1"}),
+        lambda folder: read_written(folder / "queries.jsonl"),
+    ),
+    "answers": Reader(
+        "answers.jsonl",
+        lines({"answers": 1, "fingerprint": {"m": "x"}}, {"document_id": "d1", "written": "one"}),
+        lambda folder: AnswerLog(folder / "answers.jsonl", {"m": "x"}).take(["d1"]),
+    ),
+    "a system's lists": Reader(
+        "student.jsonl",
+        lines({"query_id": "q1", "documents": [["d1", 1.5]], "reranked": 1, "seconds": 0.1}),
+        lambda folder: rank_with_resume(
+            Mirror(), [], {}, {}, file=folder / "student.jsonl", depth=None, name="student"
+        ),
+    ),
+    "requests": Reader(
+        "r.jsonl",
+        lines({"query": "one", "documents": ["a", {"id": "d2", "title": "t", "text": "b"}], "more": 1}),
+        lambda folder: list(rank_requests(Mirror(), str(folder / "r.jsonl"), Choices())),  # type: ignore[arg-type]
+    ),
+    "ranked run": Reader("f.trec", b"q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\n", ranked_run, RANKED),
+    "ranked documents": Reader(
+        "documents.jsonl",
+        RANKED["documents.jsonl"],
+        ranked_run,
+        {**RANKED, "f.trec": b"q1 Q0 d1 1 2.0 t\nq1 Q0 d2 2 1.0 t\n"},
+    ),
     "student": Reader("reranker.json", json.dumps(RECORD.as_dict()).encode(), read_record),
 }
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
@@ -184,6 +251,9 @@ ODD = [
         b"-Infinity",
         b"1e999",
         b"1" * 5000,
+        b"1" * 400,
+        b"[Infinity, 1, 0]",
+        b"2024-99-99",
         b"{",
         b"[",
         b"]" * 9,
