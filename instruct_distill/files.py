@@ -6,11 +6,15 @@ import contextlib
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from instruct_distill.errors import InputError
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: JSON may carry it (``"\\ud83d"``), no UTF-8 file and no tokenizer can hold it."""
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
@@ -84,7 +88,8 @@ def write_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
     error or a kill the old file, or none, is what stands there.
 
     Raises:
-        InputError: the file cannot be written: no right to, no space, or a file where its folder should be.
+        InputError: the file cannot be written: no right to, no space, a file where its folder should be, or
+            a text with half of a surrogate pair.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -96,11 +101,33 @@ def write_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: cannot be written: {_half(error.object)}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error})") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def refuse_halves(text: str, where: str) -> None:
+    """Refuse half of a surrogate pair, which JSON may carry (``"\\ud83d"``) and no UTF-8 file can hold.
+
+    Raises:
+        InputError: the text holds one; the message starts with ``where``.
+    """
+    if not text.isascii() and LONE_SURROGATE.search(text):
+        raise InputError(f"{where}: {_half(text)}")
+
+
+def _half(text: str) -> str:
+    found = LONE_SURROGATE.search(text)
+    assert found is not None
+    around = text[max(0, found.start() - 20) : found.end() + 20]
+    return (
+        f"{around!r} holds half of a surrogate pair (U+{ord(found.group()):04X}), which is no character of "
+        "UTF-8; mend the text where it comes from"
+    )
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from instruct_distill.errors import InputError
-from instruct_distill.files import write_whole
+from instruct_distill.files import refuse_halves, write_whole
 from instruct_distill.records import Comparison, ListLabel
 
 FORMAT = 1
@@ -35,7 +35,7 @@ def to_line(label: ListLabel) -> str:
     """Write a label as one line of JSON, line end included.
 
     Raises:
-        InputError: a score or margin is not finite.
+        InputError: a score or margin is not finite, or an id holds half of a surrogate pair.
     """
     numbers = [*label.scores, *(comparison.margin for comparison in label.comparisons)]
     if not all(map(math.isfinite, numbers)):
@@ -46,7 +46,9 @@ def to_line(label: ListLabel) -> str:
         "scores": [_number(score) for score in label.scores],
         "comparisons": [[first, second, _number(margin)] for first, second, margin in label.comparisons],
     }
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+    line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+    refuse_halves(line, f"label of query {label.query_id!r}")
+    return line
 
 
 def from_record(record: Mapping[str, Any], where: str) -> ListLabel:
@@ -74,7 +76,7 @@ def from_record(record: Mapping[str, Any], where: str) -> ListLabel:
             Comparison(int(first), int(second), float(margin)) for first, second, margin in comparisons
         )
         numbers = tuple(float(score) for score in scores)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # also a whole number beyond float, or Infinity as a place
         raise InputError(
             f"{where}: a score or comparison of query {query_id!r} is no number; {advice}"
         ) from None

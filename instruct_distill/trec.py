@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import re
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instruct_distill.errors import InputError, NonFiniteScoreError
-from instruct_distill.files import read_lines, write_whole
+from instruct_distill.files import read_lines, refuse_halves, write_whole
 from instruct_distill.records import Qrels, Run, ScoredDocument
 
 # The white space of C's isspace, as in trec_eval: a no-break space is part of an id.
@@ -57,6 +58,8 @@ class RunFile(Mapping[str, list[ScoredDocument]]):
         offset, previous = 0, b""
         with open(self._path, "rb") as stream:
             for number, raw in enumerate(stream, start=1):
+                if number == 1 and raw.startswith(codecs.BOM_UTF8):
+                    raw, offset = raw[3:], 3
                 query = next(iter(raw.split(maxsplit=1)), b"")
                 if query and query != previous:
                     query_id = _decoded(query, self._path, number)
@@ -161,7 +164,8 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str) -> None:
         tag: name of the system, the last field of each line.
 
     Raises:
-        InputError: an id or the tag is empty or holds white space, or a list has a document twice.
+        InputError: an id or the tag is empty or holds white space, a NUL, half of a surrogate pair or a byte
+            order mark in front, or a list has a document twice.
         NonFiniteScoreError: a score is NaN, infinite or beyond float32.
     """
     with write_whole(path) as stream:
@@ -212,7 +216,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
     """Write judgements in TREC's form (query, 0, document, grade), complete or not at all.
 
     Raises:
-        InputError: an id is empty or holds white space.
+        InputError: an id cannot stand there, as in :func:`write_run`.
     """
     with write_whole(path) as stream:
         for query_id, grades in qrels.items():
@@ -240,3 +244,10 @@ def _check_field(kind: str, text: str) -> None:
             f"{kind} {text!r} cannot stand in a TREC run: it is empty or holds white space, which separates "
             "the fields; replace it, in documents, queries and judgements alike"
         )
+    if "\0" in text or text.startswith("\ufeff"):
+        what = "a NUL, at which trec_eval ends it" if "\0" in text else "a byte order mark in front"
+        raise InputError(
+            f"{kind} {text!r} cannot stand in a TREC run: it has {what}; remove it, in documents, "
+            "queries and judgements alike"
+        )
+    refuse_halves(text, f"{kind} {text!r} cannot stand in a TREC run")

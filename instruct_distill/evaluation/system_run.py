@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -118,14 +119,18 @@ def _read(file: Path) -> dict[str, RerankedList]:
             end += len(raw)
             try:
                 record = json.loads(raw.decode("utf-8"))
+                if not isinstance(record["query_id"], str):
+                    raise ValueError("query_id is no text")
                 documents = [
                     ScoredDocument(str(doc_id), float(score)) for doc_id, score in record["documents"]
                 ]
                 item = RerankedList(
                     record["query_id"], documents, int(record["reranked"]), float(record["seconds"])
                 )
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 raise InputError(f"{file} line {number}: damaged ({error}); delete the line") from None
+            if not all(math.isfinite(score) for _, score in item.documents):
+                raise InputError(f"{file} line {number}: damaged (a score is not finite); delete the line")
             done[item.query_id] = item
     if end < file.stat().st_size:
         os.truncate(file, end)

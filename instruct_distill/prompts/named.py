@@ -133,6 +133,7 @@ def read_prompt(name_or_file: str) -> Prompt:
     try:
         with open(name_or_file, encoding="utf-8") as stream:
             record: Prompt = TypeAdapter(Prompt).validate_python(yaml.safe_load(stream))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+    # ValueError and TypeError: what YAML takes for a date or a number, and what it cannot have as a key
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError, ValidationError) as error:
         raise InputError(f"{name_or_file}: no prompt record ({error})") from None
     return record

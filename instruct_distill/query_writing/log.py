@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from instruct_distill.errors import InputError
-from instruct_distill.files import write_whole
+from instruct_distill.files import refuse_halves, write_whole
 
 FORMAT = 1
 
@@ -59,7 +59,13 @@ class AnswerLog:
         return [str(record["written"]) for record in lines]
 
     def append(self, doc_ids: Sequence[str], texts: Sequence[str]) -> None:
-        """Write the answers for the next documents in the place of an unfinished chunk, and flush them."""
+        """Write the answers for the next documents in the place of an unfinished chunk, and flush them.
+
+        Raises:
+            InputError: a text holds half of a surrogate pair; nothing was written.
+        """
+        for text in (*doc_ids, *texts):
+            refuse_halves(text, f"{self._path}: cannot be written")
         del self._lines[self._taken :]
         end = self._lines[-1][0]
         with open(self._path, "r+b") as stream:
@@ -103,7 +109,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             end += len(raw)
             try:
                 record = json.loads(raw.decode("utf-8"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"{path} line {number}: damaged ({error}); use redo=write") from None
             if not isinstance(record, dict):
                 raise InputError(f"{path} line {number}: expected a JSON object; use redo=write")

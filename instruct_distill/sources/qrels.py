@@ -10,7 +10,7 @@ from instruct_distill.files import read_lines
 from instruct_distill.records import Qrels
 
 _WHITE_SPACE = re.compile(r"[ \t\r\f\v]+")
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _HEADER_OF_GRADES = frozenset({"score", "relevance", "rel", "grade", "label"})
 
 
@@ -27,7 +27,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     qrels: Qrels = {}
     width = 0
     for index, (number, line) in enumerate(read_lines(path)):
-        columns = _WHITE_SPACE.split(line.strip())
+        columns = _WHITE_SPACE.split(line.strip(" \t\r\f\v"))
         where = f"{path} line {number}"
         if len(columns) not in (3, 4) or (width and len(columns) != width):
             expected = (

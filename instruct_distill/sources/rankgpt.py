@@ -164,12 +164,19 @@ def _document(passage: dict[str, Any], where: str) -> Document:
     )
 
 
+def _is_finite(number: int | float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number beyond the largest float
+        return False
+
+
 def _scores(hits: list[dict[str, Any]], query_id: str, where: str) -> list[float]:
     scores = []
     for place, hit in enumerate(hits, start=1):
         score = hit.get("score")
         if isinstance(score, (int, float)) and not isinstance(score, bool):
-            if not math.isfinite(score):
+            if not _is_finite(score):
                 raise InputError(f"{where}, hits {place}: score {score} of query {query_id!r} is not finite")
             scores.append(float(score))
     # trec_eval reads single precision, in which close scores become ties.

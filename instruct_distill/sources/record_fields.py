@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,25 +10,24 @@ from typing import Any
 import numpy as np
 
 from instruct_distill.errors import InputError
-from instruct_distill.files import read_jsonl, read_lines
+from instruct_distill.files import LONE_SURROGATE, read_jsonl, read_lines, refuse_halves
 from instruct_distill.records import Document, Query
 
 ID_KEYS = ("_id", "id", "doc_id", "docid", "query_id", "qid")
 TEXT_KEYS = ("text", "contents", "content")
-
-# JSON may carry halves of surrogate pairs ("\ud83d"), which no UTF-8 file and no tokenizer can hold.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def id_field(value: object, where: str, key: str) -> str:
     """Return an id as a string; whole JSON numbers are converted (7 → ``7``), strings are left alone.
 
     Raises:
-        InputError: the value is empty, null, a boolean, a container, or a number with fraction or exponent.
+        InputError: the value is empty, null, a boolean, a container, a number with fraction or exponent,
+            or holds half of a surrogate pair.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and value.strip():
+        refuse_halves(value, f"{where}: {key!r}")
         return value
     raise InputError(f"{where}: {key!r} is {value!r}; expected an id: a string, or a whole number")
 
@@ -44,7 +42,7 @@ def text_field(value: object, where: str, key: str) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value if value.isascii() else _LONE_SURROGATE.sub("\ufffd", value)
+        return value if value.isascii() else LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise InputError(f"{where}: {key!r} is {value!r}; expected a text in quotation marks")

@@ -100,7 +100,10 @@ def load_checkpoint(folder: Path, updater: Updater) -> Checkpoint | None:
         return None
     step, path = complete[-1]
     state = read_json(path / "state.json")
-    made, processes = state.pop("launch"), process_state().num_processes
+    made = state.pop("launch", None) if isinstance(state, dict) else None
+    if not isinstance(made, dict) or not {"kind", "processes"} <= made.keys() or state.get("step") != step:
+        raise InputError(f"{path / 'state.json'}: damaged; remove {path} to go on from the one before it")
+    processes = process_state().num_processes
     if made["kind"] != updater.kind or (updater.in_lockstep and made["processes"] != processes):
         raise InputError(
             f"{path} was made by a launch of the kind {made['kind']} with {made['processes']} processes; "
